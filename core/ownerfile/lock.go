@@ -1,0 +1,81 @@
+package ownerfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/ace-toolkit/ace/core/fault"
+)
+
+// Lock is a lock that one process holds. The operating system releases it when
+// the process ends, however it ends.
+type Lock struct {
+	f *os.File
+}
+
+// holder is what the file of a lock says about the process that holds it.
+type holder struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+	Since   int64  `json:"since"`
+}
+
+// Acquire takes the lock of the given file, making the file if need be, and
+// writes there who holds it: this process, the command line given and the time
+// now in Unix seconds. It never waits: when another process holds the lock the
+// error is lock_busy and names the holder.
+func Acquire(path, command string, now int64) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		defer f.Close()
+		return nil, busy(f)
+	}
+	if err == nil {
+		err = writeHolder(f, holder{PID: os.Getpid(), Command: command, Since: now})
+	}
+	if err != nil {
+		f.Close()
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	return &Lock{f: f}, nil
+}
+
+func writeHolder(f *os.File, h holder) error {
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(append(data, '\n'), 0)
+	return err
+}
+
+func busy(f *os.File) error {
+	e := fault.New(fault.LockBusy, "another process holds %s", f.Name())
+	var h holder
+	data, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil || json.Unmarshal(data, &h) != nil {
+		return e // the holder has not written its name yet
+	}
+	e.Holder = fmt.Sprintf("pid %d (%q) since %d", h.PID, h.Command, h.Since)
+	e.Msg += ": " + e.Holder
+	return e
+}
+
+// Release gives the lock back. The file stays: removing it would let two
+// processes lock two files of one name.
+func (l *Lock) Release() error {
+	// The name of the past holder must not be read as that of the next one.
+	err := l.f.Truncate(0)
+	return fault.Wrap(fault.StorageFailed, errors.Join(err, l.f.Close()))
+}

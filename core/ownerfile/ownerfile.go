@@ -1,0 +1,135 @@
+// Package ownerfile keeps files that only their owner can read: folders of
+// mode 0700 and files of mode 0600, checked whenever they are opened, written
+// so that a crash leaves the old content or the new one, and locked against a
+// second process.
+//
+// Every failure is storage_failed, except that of a lock that another process
+// holds, which is lock_busy.
+package ownerfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/ace-toolkit/ace/core/fault"
+)
+
+// EnsureDir makes the folder with its missing parents, mode 0700, and checks
+// it as [CheckDir] does.
+func EnsureDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return CheckDir(dir)
+}
+
+// CheckDir refuses a folder that others can enter or that another user owns.
+// The error says which chmod mends it.
+func CheckDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	if !info.IsDir() {
+		return fault.New(fault.StorageFailed, "%s is not a folder", dir)
+	}
+	return checkInfo(info, dir, "0700")
+}
+
+// CheckFile refuses a file that others can read or that another user owns. A
+// file that does not exist passes.
+func CheckFile(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return checkInfo(info, path, "0600")
+}
+
+func checkInfo(info fs.FileInfo, path, mode string) error {
+	if info.Mode().Perm()&0o077 != 0 {
+		return fault.New(fault.StorageFailed, "%s is open to other users (mode %04o): run chmod %s %q", path, info.Mode().Perm(), mode, path)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fault.New(fault.StorageFailed, "%s belongs to user %d, not to you", path, st.Uid)
+	}
+	return nil
+}
+
+// Read returns the content of a file of at most limit bytes, after checking
+// the owner and mode of the file it opened.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	if err := checkInfo(info, path, "0600"); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fault.New(fault.StorageFailed, "%s is larger than %d bytes", path, limit)
+	}
+	return data, nil
+}
+
+// Write replaces or makes the file, mode 0600, atomically and durably: the
+// data reaches the disk before the name does, and the name before Write
+// returns.
+func Write(path string, data []byte) error {
+	return write(path, data, os.Rename)
+}
+
+// Create is Write for a file that must not exist yet.
+func Create(path string, data []byte) error {
+	// A hard link, unlike a rename, never replaces a file.
+	return write(path, data, os.Link)
+}
+
+func write(path string, data []byte, publish func(temp, path string) error) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".new-*") // mode 0600, whatever the umask
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	defer os.Remove(f.Name()) // after a rename there is nothing left to remove
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = publish(f.Name(), path)
+	}
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return SyncDir(dir)
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	defer d.Close()
+	return fault.Wrap(fault.StorageFailed, d.Sync())
+}

@@ -1,0 +1,116 @@
+package ownerfile_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+)
+
+func TestWriteReplacesAndKeepsOwnerOnly(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "f")
+	for _, text := range []string{"one", "two, longer"} {
+		if err := ownerfile.Write(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ownerfile.Read(path, 100)
+		if err != nil || string(got) != text {
+			t.Fatalf("Read = %q, %v", got, err)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v, %v", info.Mode(), err)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestCreateNeverReplaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := ownerfile.Create(path, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	err := ownerfile.Create(path, []byte("two"))
+	if !errors.Is(err, fault.StorageFailed) || !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("second Create: %v", err)
+	}
+	if got, _ := ownerfile.Read(path, 100); string(got) != "one" {
+		t.Fatalf("content is now %q", got)
+	}
+}
+
+func TestRefusesWhatOthersCanRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := os.WriteFile(path, []byte("x"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	_, readErr := ownerfile.Read(path, 100)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{"Read": readErr, "CheckFile": ownerfile.CheckFile(path), "CheckDir": ownerfile.CheckDir(dir)} {
+		if !errors.Is(err, fault.StorageFailed) || !strings.Contains(err.Error(), "chmod 0") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReadIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := ownerfile.Write(path, []byte("12345")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ownerfile.Read(path, 5); err != nil {
+		t.Error(err)
+	}
+	if _, err := ownerfile.Read(path, 4); !errors.Is(err, fault.StorageFailed) {
+		t.Errorf("a larger file was read: %v", err)
+	}
+}
+
+// TestLockAcrossProcesses runs this test binary again as the second process.
+func TestLockAcrossProcesses(t *testing.T) {
+	if path := os.Getenv("OWNERFILE_TEST_LOCK"); path != "" {
+		_, err := ownerfile.Acquire(path, "second", 2)
+		var e *fault.Error
+		if errors.As(err, &e) && e.Code == fault.LockBusy {
+			os.Stdout.WriteString("busy: " + e.Holder)
+		}
+		os.Exit(0)
+	}
+	path := filepath.Join(t.TempDir(), "lock")
+	l, err := ownerfile.Acquire(path, "ace listen", 1760140800)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := func() string {
+		cmd := exec.Command(os.Args[0], "-test.run", "TestLockAcrossProcesses")
+		cmd.Env = append(os.Environ(), "OWNERFILE_TEST_LOCK="+path)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	if out := second(); !strings.Contains(out, `("ace listen") since 1760140800`) {
+		t.Errorf("while held: %q", out)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if out := second(); strings.Contains(out, "busy") {
+		t.Errorf("after release: %q", out)
+	}
+}
