@@ -1,0 +1,69 @@
+# The steps that need nothing but Go.
+
+STATICCHECK=v0.8.2
+FUZZ_SECONDS=${FUZZ_SECONDS:-5}
+FUZZ_TOTAL=150 # seconds for all targets together, building apart
+
+check_format() {
+  local files
+  files=$(gofmt -l .)
+  [ -z "$files" ] || fail "not formatted: $files"
+}
+
+check_modules() {
+  go mod tidy -diff
+  go mod verify
+}
+
+cross_build() {
+  GOOS=${1%/*} GOARCH=${1#*/} go build -o "$WORK/cross/ace" ./cmd/ace
+}
+
+race_tests() {
+  command -v "$(go env CC)" >/dev/null || skip "no C compiler, which the race detector needs"
+  CGO_ENABLED=1 go test -race -shuffle=on -timeout 15m ./...
+}
+
+# fuzz_all runs every fuzz target for a short while.
+fuzz_all() {
+  local listed targets name pkg each
+  listed=$(go test -list '^Fuzz' ./...)
+  targets=$(awk '/^Fuzz/ {names[n++] = $1} /^ok/ {for (i = 0; i < n; i++) print $2, names[i]; n = 0}' <<<"$listed")
+  [ -n "$targets" ] || fail 'no fuzz target found'
+  each=$((FUZZ_TOTAL / $(wc -l <<<"$targets")))
+  [ $each -le "$FUZZ_SECONDS" ] || each=$FUZZ_SECONDS
+  [ $each -ge 1 ] || each=1
+  while read -r pkg name; do
+    fuzz_one "$pkg" "$name" "$each"
+  done <<<"$targets"
+}
+
+fuzz_one() {
+  local log=$WORK/fuzz.log
+  printf '%s %s: %d s\n' "$1" "$2" "$3"
+  if fuzz_target "$@" >"$log" 2>&1; then return; fi
+  # Go's fuzzer now and then reports its own deadline as a failure: only that is
+  # tried again.
+  grep -q 'context deadline exceeded' "$log" && ! grep -q 'Failing input written' "$log" || fail "$2 in $1" "$log"
+  fuzz_target "$@" >"$log" 2>&1 || fail "$2 in $1" "$log"
+}
+
+fuzz_target() {
+  go test -run '^$' -fuzz "^$2\$" -fuzztime "$3s" -parallel 2 "$1" </dev/null
+}
+
+# run_demo is the first command of README.md.
+run_demo() {
+  XDG_CONFIG_HOME=$WORK/demo XDG_DATA_HOME=$WORK/demo \
+    go run ./cmd/ace demo | tee "$WORK/demo.out"
+  grep -qi 'receipt' "$WORK/demo.out" || fail 'the demo printed no receipt'
+}
+
+tree_state() { git status --porcelain 2>/dev/null || true; }
+
+same_tree() {
+  [ -z "$1" ] || skip 'the tree had changes before'
+  local now
+  now=$(tree_state)
+  [ -z "$now" ] || fail "the run changed the tree: $now"
+}

@@ -1,0 +1,38 @@
+# The same steps as .ci/run, one at a time.
+
+export CGO_ENABLED ?= 0
+
+.PHONY: all build test race lint fuzz gen cover bench interop
+
+all: build lint test
+
+build:
+	go build -o ace ./cmd/ace
+
+test:
+	go test ./...
+
+race:
+	.ci/run race
+
+lint:
+	.ci/run static
+
+# A short run of each fuzz target; FUZZ_SECONDS=60 for a longer one.
+fuzz:
+	.ci/run fuzz
+
+# man/ and completions/ are made from the commands themselves.
+gen:
+	go run ./cmd/ace gen
+
+cover:
+	go test -coverpkg=./... -coverprofile=cover.out ./...
+	go tool cover -func=cover.out | tail -n 1
+
+bench:
+	go test -run '^$$' -bench . -benchmem -count 7 ./bench/...
+
+# Against the JavaScript implementation beside the specification.
+interop:
+	.ci/run interop
