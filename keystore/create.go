@@ -1,0 +1,165 @@
+package keystore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// CreateOptions says where a new identity goes and what protects it.
+type CreateOptions struct {
+	// Dir is the folder of the identity. It must not exist; its parent is
+	// made if need be.
+	Dir string
+	// NextRootPath is the file for the next root, outside Dir. It must not
+	// exist; its folder is made if need be.
+	NextRootPath string
+	// Passphrase seals root.key and agent.key, NextPassphrase the next
+	// root. nil leaves the file unsealed.
+	Passphrase, NextPassphrase []byte
+	// Lifetime is that of the signing key in seconds, at most
+	// MAX_SIGNING_KEY_LIFETIME.
+	Lifetime int64
+	// Command is what the lock tells another process.
+	Command string
+}
+
+// Create makes an identity at now: a root, a next root, a signing key and a
+// vault key, and the log icp, dlg. The next root is durable before anything
+// else, and the folder appears whole or not at all. Create never replaces
+// anything. Codes: invalid_argument, lock_busy, storage_failed,
+// identity_unavailable.
+func Create(o CreateOptions, now int64) (*Store, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	parent := filepath.Dir(o.Dir)
+	if err := ownerfile.EnsureDir(parent); err != nil {
+		return nil, err
+	}
+	lock, err := ownerfile.Acquire(filepath.Join(parent, ".create.lock"), o.Command, now)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	if _, err := os.Lstat(o.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.InvalidArgument, "%s exists already; an identity is never replaced", o.Dir)
+	}
+	keys, err := generate(now, o.Lifetime)
+	if err != nil {
+		return nil, err
+	}
+	defer keys.destroy()
+	if err := keys.writeNextRoot(o); err != nil {
+		return nil, err
+	}
+	if err := keys.writeDir(o); err != nil {
+		os.Remove(o.NextRootPath) // it commits to an identity that was not made
+		return nil, err
+	}
+	return Open(o.Dir)
+}
+
+func (o CreateOptions) check() error {
+	if o.Passphrase != nil && len(o.Passphrase) == 0 || o.NextPassphrase != nil && len(o.NextPassphrase) == 0 {
+		return fault.New(fault.InvalidArgument, "the passphrase is empty")
+	}
+	if o.Lifetime < 1 || o.Lifetime > wire.MaxSigningKeyLifetime {
+		return fault.New(fault.InvalidArgument, "signing key lifetime of %d s is outside [1, %d]", o.Lifetime, wire.MaxSigningKeyLifetime)
+	}
+	rel, err := filepath.Rel(o.Dir, o.NextRootPath)
+	if err == nil && filepath.IsLocal(rel) {
+		return fault.New(fault.InvalidArgument, "the next root must be kept apart from the root, not inside %s", o.Dir)
+	}
+	return nil
+}
+
+// newKeys are the secrets of an identity being made.
+type newKeys struct {
+	root, next, signing, vault *suite.Seed
+	log                        *kel.State
+}
+
+func generate(now, lifetime int64) (*newKeys, error) {
+	k := &newKeys{root: suite.NewSeed(), next: suite.NewSeed(), signing: suite.NewSeed(), vault: suite.NewSeed()}
+	root := suite.NewSigningKey(k.root)
+	defer root.Destroy()
+	log, err := kel.Incept(root, commitment(k.next), now)
+	if err == nil {
+		log, err = log.Delegate(root, publicKey(k.signing), now, now+lifetime)
+	}
+	if err != nil {
+		k.destroy()
+		return nil, err
+	}
+	k.log = log
+	return k, nil
+}
+
+func publicKey(seed *suite.Seed) []byte {
+	key := suite.NewSigningKey(seed)
+	defer key.Destroy()
+	return key.PublicKey()
+}
+
+func commitment(seed *suite.Seed) string {
+	return kel.Commitment(wire.SchemeMLDSA65, publicKey(seed))
+}
+
+func (k *newKeys) destroy() {
+	for _, s := range []*suite.Seed{k.root, k.next, k.signing, k.vault} {
+		s.Destroy()
+	}
+}
+
+func (k *newKeys) writeNextRoot(o CreateOptions) error {
+	if err := os.MkdirAll(filepath.Dir(o.NextRootPath), 0o700); err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	text, err := sealKeyFile(kindNextRoot, k.log.ACEID(), o.NextPassphrase, k.next)
+	if err != nil {
+		return err
+	}
+	defer clear(text)
+	err = ownerfile.Create(o.NextRootPath, text)
+	if errors.Is(err, fs.ErrExist) {
+		return fault.New(fault.InvalidArgument, "%s exists already; a next root is never replaced", o.NextRootPath)
+	}
+	return err
+}
+
+// writeDir fills a folder beside the final one and renames it.
+func (k *newKeys) writeDir(o CreateOptions) error {
+	parent := filepath.Dir(o.Dir)
+	temp, err := os.MkdirTemp(parent, ".new-*") // mode 0700, whatever the umask
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	defer os.RemoveAll(temp) // after the rename there is nothing left to remove
+	root, err := sealKeyFile(kindRoot, k.log.ACEID(), o.Passphrase, k.root)
+	if err != nil {
+		return err
+	}
+	defer clear(root)
+	agent, err := sealKeyFile(kindAgent, k.log.ACEID(), o.Passphrase, k.signing, k.vault)
+	if err != nil {
+		return err
+	}
+	defer clear(agent)
+	for name, text := range map[string][]byte{rootFile: root, agentFile: agent, logFile: append(k.log.Raw(), '\n')} {
+		if err := ownerfile.Create(filepath.Join(temp, name), text); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(temp, o.Dir); err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return ownerfile.SyncDir(parent)
+}

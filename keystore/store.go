@@ -1,0 +1,197 @@
+package keystore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// The files of an identity's folder.
+const (
+	logFile   = "kel.json"
+	rootFile  = "root.key"
+	agentFile = "agent.key"
+	lockFile  = "identity.lock"
+)
+
+// Store is the folder of one identity.
+type Store struct {
+	dir string
+}
+
+// List returns the names of the identities below a folder of identities, in
+// order, and none when the folder does not exist.
+func List(parent string) ([]string, error) {
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Open finds the identity of a folder. It opens no key. Codes:
+// identity_unavailable when there is none, storage_failed when the folder is
+// open to others.
+func Open(dir string) (*Store, error) {
+	if _, err := os.Stat(filepath.Join(dir, logFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.IdentityUnavailable, "there is no identity in %s", dir)
+	}
+	if err := ownerfile.CheckDir(dir); err != nil {
+		return nil, err
+	}
+	return &Store{dir: dir}, nil
+}
+
+// Dir returns the folder.
+func (s *Store) Dir() string { return s.dir }
+
+// Log reads and verifies the identity's key event log at now. Codes:
+// storage_failed, and those of kel.Verify.
+func (s *Store) Log(now int64) (*kel.State, error) {
+	text, err := ownerfile.Read(filepath.Join(s.dir, logFile), wire.MaxPublishedAgentBytes)
+	if err != nil {
+		return nil, err
+	}
+	v, err := wire.Parse(text, wire.MaxJSONDepth)
+	if err != nil {
+		return nil, fault.Wrapf(fault.StorageFailed, err, "%s", logFile)
+	}
+	return kel.Verify(v, now)
+}
+
+// Encrypted reports whether the keys are sealed under a passphrase.
+func (s *Store) Encrypted() (bool, error) {
+	k, err := readKeyFile(filepath.Join(s.dir, agentFile), kindAgent)
+	if err != nil {
+		return false, err
+	}
+	defer clear(k.plain)
+	return k.encrypted(), nil
+}
+
+// Unlocked is what a running endpoint needs of an identity. The root is not
+// part of it.
+type Unlocked struct {
+	Identity *kel.Identity
+	// Vault seals the prekey seeds in the endpoint's store.
+	Vault  *suite.Seed
+	signer *signer
+}
+
+// Destroy clears the keys.
+func (u *Unlocked) Destroy() {
+	u.signer.key.Destroy()
+	u.Vault.Destroy()
+}
+
+// Unlock opens agent.key with the passphrase, nil for none, and checks that
+// its signing key is the one the log delegates. Codes: identity_unavailable,
+// storage_failed, and those of [Store.Log].
+func (s *Store) Unlock(passphrase []byte, now int64) (*Unlocked, error) {
+	log, err := s.Log(now)
+	if err != nil {
+		return nil, err
+	}
+	seeds, err := s.seeds(agentFile, kindAgent, log, passphrase, 2)
+	if err != nil {
+		return nil, err
+	}
+	defer seeds[0].Destroy()
+	u := &Unlocked{Vault: seeds[1], signer: &signer{key: suite.NewSigningKey(seeds[0])}}
+	d := log.Delegated()
+	if d == nil || !slices.Equal(d.Key, u.signer.PublicKey()) {
+		u.Destroy()
+		return nil, fault.New(fault.IdentityUnavailable, "agent.key does not hold the signing key that the log delegates")
+	}
+	u.Identity = kel.NewIdentity(log, u.signer)
+	return u, nil
+}
+
+// Root opens root.key for the verbs that append to the log, and checks that it
+// is the log's current root. The caller destroys the key. Codes as Unlock.
+func (s *Store) Root(passphrase []byte, now int64) (*suite.SigningKey, error) {
+	log, err := s.Log(now)
+	if err != nil {
+		return nil, err
+	}
+	seeds, err := s.seeds(rootFile, kindRoot, log, passphrase, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer seeds[0].Destroy()
+	key := suite.NewSigningKey(seeds[0])
+	if !slices.Equal(key.PublicKey(), log.Root()) {
+		key.Destroy()
+		return nil, fault.New(fault.IdentityUnavailable, "root.key does not hold the current root of the log")
+	}
+	return key, nil
+}
+
+func (s *Store) seeds(name, kind string, log *kel.State, passphrase []byte, count int) ([]*suite.Seed, error) {
+	k, err := readKeyFile(filepath.Join(s.dir, name), kind)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(fault.IdentityUnavailable, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k.aceID != log.ACEID() {
+		return nil, fault.New(fault.IdentityUnavailable, "%s belongs to another identity", name)
+	}
+	return k.open(passphrase, count)
+}
+
+// Lock takes the lock of the identity for a verb that changes it. Code:
+// lock_busy, naming the holder.
+func (s *Store) Lock(command string, now int64) (*ownerfile.Lock, error) {
+	return ownerfile.Acquire(filepath.Join(s.dir, lockFile), command, now)
+}
+
+// NextRoot opens a next-root file and checks that the log commits to it. The
+// caller destroys the seed. Codes: identity_unavailable, storage_failed.
+func NextRoot(path string, log *kel.State, passphrase []byte) (*suite.Seed, error) {
+	k, err := readKeyFile(path, kindNextRoot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(fault.IdentityUnavailable, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seeds, err := k.open(passphrase, 1)
+	if err != nil {
+		return nil, err
+	}
+	if k.aceID != log.ACEID() || commitment(seeds[0]) != log.Next() {
+		seeds[0].Destroy()
+		return nil, fault.New(fault.IdentityUnavailable, "%s is not the next root that the log commits to", path)
+	}
+	return seeds[0], nil
+}
+
+// signer is a kel.Signer over a key held in memory.
+type signer struct{ key *suite.SigningKey }
+
+func (s *signer) PublicKey() []byte { return s.key.PublicKey() }
+
+func (s *signer) Sign(message []byte, context string) ([]byte, error) {
+	return s.key.Sign(message, context)
+}
