@@ -49,7 +49,7 @@ fuzz_one() {
 }
 
 fuzz_target() {
-  go test -run '^$' -fuzz "^$2\$" -fuzztime "$3s" -parallel 2 "$1" </dev/null
+  go test -run '^$' -fuzz "^$2\$" -fuzztime "$3s" -fuzzminimizetime 1x -parallel 2 "$1" </dev/null
 }
 
 # run_demo is the first command of README.md.
