@@ -29,7 +29,7 @@ func Incept(root *suite.SigningKey, next string, ts int64) (*State, error) {
 // a log that would leave no room for an emergency ([Budget]);
 // identity_unavailable when root is not the current root or cannot sign.
 func (s *State) Delegate(root *suite.SigningKey, key []byte, ts, notAfter int64) (*State, error) {
-	if !bytes.Equal(root.PublicKey(), s.root) {
+	if !bytes.Equal(root.PublicKey(), s.Root()) {
 		return nil, fault.New(fault.IdentityUnavailable, "key is not the current root")
 	}
 	if err := s.checkDelegate(key, ts, notAfter); err != nil {
@@ -64,9 +64,8 @@ func (s *State) Recover(newRoot *suite.SigningKey, next string, ts int64) (*Stat
 // due: it is a prefix of a verified log.
 func (s *State) epochBase() *State {
 	n := s.epoch + 1
-	base := &State{aceID: s.aceID, events: s.events[:n], root: s.root, epoch: s.epoch}
-	base.log = wire.NewArray(s.log.Items()[:n]...)
-	base.derive()
+	base := newState(wire.NewArray(s.log.Items()[:n]...), s.aceID, s.events[:n])
+	base.epoch = s.epoch
 	return base
 }
 
@@ -109,7 +108,7 @@ func (s *State) checkDelegate(key []byte, ts, notAfter int64) error {
 	switch {
 	case len(key) != wire.PublicKeyBytes:
 		return fault.New(fault.InvalidArgument, "signing key has %d bytes, not %d", len(key), wire.PublicKeyBytes)
-	case bytes.Equal(key, s.root):
+	case bytes.Equal(key, s.Root()):
 		return fault.New(fault.InvalidArgument, "signing key is the current root")
 	case Commitment(wire.SchemeMLDSA65, key) == s.Next():
 		return fault.New(fault.InvalidArgument, "signing key is the committed next root")
@@ -146,17 +145,17 @@ func signEvent(s *State, root *suite.SigningKey, e Event) (*entry, error) {
 		}
 		e.Seq, e.Prev = s.Seq()+1, s.LastHash()
 	}
-	next := &entry{Event: e, scheme: wire.SchemeMLDSA65, keyText: wire.EncodeBase64(e.Key), bounded: e.NotAfter != 0}
-	next.seal()
+	next := &entry{Event: e, scheme: wire.SchemeMLDSA65, bounded: e.NotAfter != 0}
+	b := next.appendCanonical(nil)
 	// The ACE ID of an icp comes from the event itself (01#key-event-log).
-	aceID := wire.ACEID(next.Hash)
+	aceID := wire.ACEID(suite.Hex256(b))
 	if s != nil {
 		aceID = s.aceID
 	}
-	sig, err := root.Sign(Message(aceID, e.TS, "", next.bytes), ActionKEL)
+	sig, err := root.Sign(Message(aceID, e.TS, "", b), ActionKEL)
 	if err != nil {
 		return nil, fault.Wrapf(fault.IdentityUnavailable, err, "root")
 	}
-	next.sig = rootSignature{text: wire.EncodeBase64(sig)}
+	next.sig = rootSignature{scheme: wire.SchemeMLDSA65, value: sig}
 	return next, nil
 }

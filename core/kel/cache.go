@@ -2,6 +2,7 @@ package kel
 
 import (
 	"container/list"
+	"strings"
 	"sync"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -59,6 +60,7 @@ func (c *Cache) Verify(log wire.Value, now int64) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	s = s.detached()
 	c.add(s)
 	return s, nil
 }
@@ -98,6 +100,35 @@ func (c *Cache) remove(e *list.Element) {
 	s := c.recent.Remove(e).(*State)
 	delete(c.byTail, tail(s.log))
 	c.weight -= s.weight()
+}
+
+// detached returns s with its log in memory of its own: what is remembered must
+// not keep a whole response, whose size is the sender's choice.
+func (s *State) detached() *State {
+	d := newState(detach(s.log), s.aceID, s.events)
+	d.epoch, d.delegated = s.epoch, s.delegated
+	return d
+}
+
+func detach(v wire.Value) wire.Value {
+	switch v.Kind() {
+	case wire.String:
+		text, _ := v.AsString()
+		return wire.NewString(strings.Clone(text))
+	case wire.Array:
+		items := make([]wire.Value, len(v.Items()))
+		for i, item := range v.Items() {
+			items[i] = detach(item)
+		}
+		return wire.NewArray(items...)
+	case wire.Object:
+		members := make([]wire.Member, len(v.Members()))
+		for i, m := range v.Members() {
+			members[i] = wire.M(strings.Clone(m.Key), detach(m.Value))
+		}
+		return wire.NewObject(members...)
+	}
+	return v
 }
 
 func (s *State) weight() int { return len(s.events) + keyWeight }

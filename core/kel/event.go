@@ -2,6 +2,7 @@ package kel
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -32,16 +33,13 @@ type Event struct {
 type entry struct {
 	Event
 	scheme  string // of Key
-	keyText string // Key as the canonical Base64 it came in
 	bounded bool   // notAfter is present, and may be 0 until rule 4 has refused it
 	sig     rootSignature
-	bytes   []byte // canonical bytes
 }
 
 // rootSignature is the sig of an event: the closed object {scheme, value}.
 type rootSignature struct {
 	scheme string
-	text   string // value as the canonical Base64 it came in
 	value  []byte // 3309 bytes
 }
 
@@ -56,19 +54,16 @@ func EventBytes(event wire.Value) ([]byte, error) {
 	if err := r.Close(); err != nil {
 		return nil, fault.Wrap(fault.InvalidKEL, err)
 	}
-	return e.canonical(), nil
+	return e.appendCanonical(nil), nil
 }
 
-// readEntry reads a signed event and computes its canonical bytes and hash.
-func readEntry(v wire.Value, path string) (entry, error) {
-	r := wire.NewReader(v, path)
+// readEntry reads a signed event. Errors start with the member that is wrong,
+// as in ".root.scheme: missing".
+func readEntry(v wire.Value) (entry, error) {
+	r := wire.NewReader(v, "")
 	e := readUnsigned(r)
 	e.sig = readSignature(r)
-	if err := r.Close(); err != nil {
-		return entry{}, err
-	}
-	e.seal()
-	return e, nil
+	return e, r.Close()
 }
 
 // readUnsigned reads every member but sig. Keys may have any scheme and length
@@ -108,7 +103,6 @@ func eventType(r *wire.Reader) string {
 
 func (e *entry) readKey(r *wire.Reader) {
 	e.scheme = r.String("scheme")
-	e.keyText = r.String("publicKey")
 	// No length is a matter of shape; no carrier of a log is longer than this.
 	e.Key = r.Base64("publicKey", 0, wire.MaxPublishedAgentBytes)
 	_ = r.Close() // the error is the event's as well
@@ -118,23 +112,16 @@ func readSignature(r *wire.Reader) rootSignature {
 	o := r.Object("sig")
 	sig := rootSignature{
 		scheme: o.String("scheme"),
-		text:   o.String("value"),
 		value:  o.Base64("value", wire.SignatureBytes, wire.SignatureBytes),
 	}
 	_ = o.Close() // the error is the event's as well
 	return sig
 }
 
-// seal computes the canonical bytes and the hash.
-func (e *entry) seal() {
-	e.bytes = e.canonical()
-	e.Hash = suite.Hex256(e.bytes)
-}
-
-// canonical returns the canonical bytes (01#key-event-log): prev as its 64
-// characters, keys and digests decoded.
-func (e *entry) canonical() []byte {
-	b := make([]byte, 0, len(e.scheme)+len(e.Key)+192)
+// appendCanonical appends the canonical bytes (01#key-event-log): prev as its
+// 64 characters, keys and digests decoded.
+func (e *entry) appendCanonical(b []byte) []byte {
+	b = slices.Grow(b, len(e.scheme)+len(e.Key)+192)
 	b = wire.AppendField(b, e.Type)
 	b = wire.AppendField(b, wire.Decimal(e.Seq))
 	b = wire.AppendField(b, wire.Decimal(e.TS))
@@ -157,28 +144,26 @@ func (e *entry) notAfterOrEmpty() string {
 	return wire.Decimal(e.NotAfter)
 }
 
-// value returns the event as JSON. It shares no memory with the text the event
-// was read from, so that keeping a log never keeps a whole response.
+// value returns the event as JSON.
 func (e *entry) value() wire.Value {
-	members := make([]wire.Member, 0, 7)
-	members = append(members,
-		wire.M("seq", wire.NewInt(e.Seq)),
-		wire.M("sig", wire.NewObject(
-			wire.M("scheme", wire.NewString(wire.SchemeMLDSA65)),
-			wire.M("value", wire.NewString(strings.Clone(e.sig.text))))),
+	members := []wire.Member{
 		wire.M("t", wire.NewString(e.Type)),
-		wire.M("ts", wire.NewInt(e.TS)))
-	key := wire.NewObject(
-		wire.M("publicKey", wire.NewString(strings.Clone(e.keyText))),
-		wire.M("scheme", wire.NewString(wire.SchemeMLDSA65)))
+		wire.M("seq", wire.NewInt(e.Seq)),
+		wire.M("ts", wire.NewInt(e.TS)),
+		wire.M("sig", wire.NewObject(
+			wire.M("scheme", wire.NewString(e.sig.scheme)),
+			wire.M("value", wire.NewString(wire.EncodeBase64(e.sig.value))))),
+	}
 	if e.Type != Inception {
 		members = append(members, wire.M("prev", wire.NewString(e.Prev)))
 	}
+	key := wire.NewObject(
+		wire.M("scheme", wire.NewString(e.scheme)),
+		wire.M("publicKey", wire.NewString(wire.EncodeBase64(e.Key))))
 	if e.Type != Delegation {
-		members = append(members, wire.M("root", key), wire.M("next", wire.NewString(e.Next)))
-	} else {
-		members = append(members, wire.M("key", key))
+		return wire.NewObject(append(members, wire.M("root", key), wire.M("next", wire.NewString(e.Next)))...)
 	}
+	members = append(members, wire.M("key", key))
 	if e.bounded {
 		members = append(members, wire.M("notAfter", wire.NewInt(e.NotAfter)))
 	}

@@ -28,7 +28,7 @@ func Verify(log wire.Value, now int64) (*State, error) {
 	if err := checkCommitments(entries); err != nil {
 		return nil, fault.Wrap(fault.InvalidKEL, err)
 	}
-	return replay(entries)
+	return replay(log, entries)
 }
 
 // readLog is 01#verifier-rules rule 1, for the whole log.
@@ -43,10 +43,11 @@ func readLog(log wire.Value, now int64) ([]entry, error) {
 		return nil, fmt.Errorf("kel: %d events, more than %d", len(items), wire.MaxKELEvents)
 	}
 	entries := make([]entry, len(items))
+	var scratch []byte
 	for i, item := range items {
-		e, err := readEntry(item, path(int64(i)))
+		e, err := readEntry(item)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s%w", path(int64(i)), err)
 		}
 		var before *entry
 		if i > 0 {
@@ -55,6 +56,8 @@ func readLog(log wire.Value, now int64) ([]entry, error) {
 		if err := checkLink(&e, before); err != nil {
 			return nil, fmt.Errorf("%s: %w", path(int64(i)), err)
 		}
+		scratch = e.appendCanonical(scratch[:0])
+		e.Hash = suite.Hex256(scratch)
 		entries[i] = e
 	}
 	// Times do not decrease, so the last one is the greatest.
@@ -110,45 +113,48 @@ func checkCommitments(entries []entry) error {
 }
 
 // replay is rules 2 to 4, event by event.
-func replay(entries []entry) (*State, error) {
-	s := &State{aceID: wire.ACEID(entries[0].Hash), events: make([]Event, len(entries))}
-	values := make([]wire.Value, len(entries))
-	var root *suite.VerifyKey
+func replay(log wire.Value, entries []entry) (*State, error) {
+	r := replayer{state: newState(log, wire.ACEID(entries[0].Hash), make([]Event, len(entries)))}
 	for i := range entries {
 		e := &entries[i]
-		var err error
+		step := r.root
 		if e.Type == Delegation {
-			err = s.replayDelegation(e, root)
-		} else {
-			root, err = s.replayRoot(e)
+			step = r.delegation
 		}
-		if err != nil {
+		if err := step(e); err != nil {
 			return nil, err
 		}
-		s.events[i], values[i] = e.Event, e.value()
+		r.state.events[i] = e.Event
 	}
-	s.log = wire.NewArray(values...)
-	s.derive()
-	return s, nil
+	return r.state, nil
 }
 
-// replayRoot is rule 2 for icp and rule 3 for rot: either way the root that
+// replayer is a state in the making.
+type replayer struct {
+	state   *State
+	key     *suite.VerifyKey // the current root
+	bytes   []byte           // of the event, reused
+	message []byte           // M of the event, reused
+}
+
+// root is rule 2 for icp and rule 3 for rot: either way the root that
 // the event names signs it. It ends the delegation.
-func (s *State) replayRoot(e *entry) (*suite.VerifyKey, error) {
+func (r *replayer) root(e *entry) error {
 	if err := e.checkKey("root"); err != nil {
-		return nil, err
+		return err
 	}
-	root, err := suite.ParseVerifyKey(e.Key)
+	key, err := suite.ParseVerifyKey(e.Key)
 	if err != nil {
-		return nil, fault.Wrapf(fault.InvalidKEL, err, "%s.root", path(e.Seq))
+		return fault.Wrapf(fault.InvalidKEL, err, "%s.root", path(e.Seq))
 	}
-	s.root, s.epoch, s.delegated = e.Key, e.Seq, nil
-	return root, e.checkSignature(s.aceID, root)
+	r.key = key
+	r.state.epoch, r.state.delegated = e.Seq, nil
+	return r.checkSignature(e)
 }
 
-// replayDelegation is rule 4: the signature comes before the key's own rules.
-func (s *State) replayDelegation(e *entry, root *suite.VerifyKey) error {
-	if err := e.checkSignature(s.aceID, root); err != nil {
+// delegation is rule 4: the signature comes before the key's own rules.
+func (r *replayer) delegation(e *entry) error {
+	if err := r.checkSignature(e); err != nil {
 		return err
 	}
 	if err := e.checkKey("key"); err != nil {
@@ -158,7 +164,7 @@ func (s *State) replayDelegation(e *entry, root *suite.VerifyKey) error {
 		return fault.New(fault.InvalidKEL, "%s.notAfter: %d is not within %d seconds after ts %d",
 			path(e.Seq), e.NotAfter, wire.MaxSigningKeyLifetime, e.TS)
 	}
-	s.delegated = &Delegated{Seq: e.Seq, TS: e.TS, Key: e.Key, NotAfter: e.NotAfter}
+	r.state.delegated = &Delegated{Seq: e.Seq, TS: e.TS, Key: e.Key, NotAfter: e.NotAfter}
 	return nil
 }
 
@@ -176,11 +182,13 @@ func (e *entry) checkKey(member string) error {
 	return nil
 }
 
-func (e *entry) checkSignature(aceID string, root *suite.VerifyKey) error {
+func (r *replayer) checkSignature(e *entry) error {
 	if e.sig.scheme != wire.SchemeMLDSA65 {
 		return fault.New(fault.InvalidKEL, "%s.sig.scheme: is %.40q, not that of the root", path(e.Seq), e.sig.scheme)
 	}
-	if !root.Verify(Message(aceID, e.TS, "", e.bytes), e.sig.value, ActionKEL) {
+	r.bytes = e.appendCanonical(r.bytes[:0])
+	r.message = appendMessage(r.message[:0], r.state.aceID, e.TS, "", r.bytes)
+	if !r.key.Verify(r.message, e.sig.value, ActionKEL) {
 		return fault.New(fault.InvalidSignature, "%s: signature does not verify under the root", path(e.Seq))
 	}
 	return nil

@@ -2,6 +2,7 @@ package kel
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -30,8 +31,12 @@ const domain = "ace.v1"
 // The timestamp is in Unix seconds. seqOrEmpty is empty for an event of a log
 // and the decimal seq of the delegation for every other signature.
 func Message(aceID string, timestamp int64, seqOrEmpty string, payload []byte) []byte {
+	return appendMessage(nil, aceID, timestamp, seqOrEmpty, payload)
+}
+
+func appendMessage(m []byte, aceID string, timestamp int64, seqOrEmpty string, payload []byte) []byte {
 	ts := wire.Decimal(timestamp)
-	m := make([]byte, 0, 5*4+len(domain)+len(aceID)+len(ts)+len(seqOrEmpty)+len(payload))
+	m = slices.Grow(m, 5*4+len(domain)+len(aceID)+len(ts)+len(seqOrEmpty)+len(payload))
 	m = wire.AppendField(m, domain)
 	m = wire.AppendField(m, aceID)
 	m = wire.AppendField(m, ts)

@@ -17,13 +17,15 @@ type Delegated struct {
 // State is a verified log and what it says. It is immutable and safe for
 // concurrent use; what its methods return is read-only. Only [Verify],
 // [Cache.Verify] and the builders make one.
+//
+// A State of Verify keeps the JSON text that its log was parsed from in memory,
+// whatever else was in it; one of a Cache does not.
 type State struct {
+	log       wire.Value
 	aceID     string
 	events    []Event
-	root      []byte
 	epoch     int64
 	delegated *Delegated
-	log       wire.Value
 
 	// Computed when first asked for: many states are only compared.
 	raw    func() []byte
@@ -31,7 +33,8 @@ type State struct {
 	key    func() *suite.VerifyKey // nil without a delegation
 }
 
-func (s *State) derive() {
+func newState(log wire.Value, aceID string, events []Event) *State {
+	s := &State{log: log, aceID: aceID, events: events}
 	s.raw = sync.OnceValue(func() []byte {
 		return s.log.AppendCanonical(make([]byte, 0, len(s.events)*maxEventBytes))
 	})
@@ -46,6 +49,7 @@ func (s *State) derive() {
 		}
 		return key
 	})
+	return s
 }
 
 func (s *State) last() *Event { return &s.events[len(s.events)-1] }
@@ -63,7 +67,7 @@ func (s *State) LastHash() string { return s.last().Hash }
 func (s *State) LastTS() int64 { return s.last().TS }
 
 // Root returns the 1952 bytes of the current root.
-func (s *State) Root() []byte { return s.root }
+func (s *State) Root() []byte { return s.events[s.epoch].Key }
 
 // Next returns the commitment to the next root, made by the last icp or rot.
 func (s *State) Next() string { return s.events[s.epoch].Next }

@@ -253,25 +253,28 @@ func (p *parser) digits() {
 
 // string reads a string. One without escapes is a part of the text itself.
 func (p *parser) string() string {
-	p.at++
-	start := p.at
-	for p.at < len(p.text) {
-		switch c := p.text[p.at]; {
-		case c == '"':
-			s := p.text[start:p.at]
-			p.at++
-			return s
-		case c == '\\':
-			return p.escaped(start)
-		case c < 0x20:
-			p.fail("control character in a string")
-			return ""
-		}
-		p.at++
+	start := p.at + 1
+	end := start
+	for end < len(p.text) && isPlain(p.text[end]) {
+		end++
 	}
-	p.fail("string without end")
+	p.at = end
+	switch {
+	case end == len(p.text):
+		p.fail("string without end")
+	case p.text[end] == '"':
+		p.at++
+		return p.text[start:end]
+	case p.text[end] == '\\':
+		return p.escaped(start)
+	default:
+		p.fail("control character in a string")
+	}
 	return ""
 }
+
+// isPlain reports whether a byte of a string stands for itself.
+func isPlain(c byte) bool { return c >= 0x20 && c != '"' && c != '\\' }
 
 func (p *parser) escaped(start int) string {
 	var b strings.Builder
