@@ -1,0 +1,123 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// Page is what became of the entries of one page.
+type Page struct {
+	Through string  // stream ID to acknowledge, "" for none
+	Last    Outcome // of the last entry processed: Retry and Hold end a page early
+}
+
+// ReceivePage processes entries in stream order, stopping behind the first that
+// ends in retry or hold, and says through which the longest prefix with final
+// dispositions goes (06#receive-pipeline, Acknowledgement). The clock is read
+// once for each entry, and on is called with each result. Deleted seeds are gone
+// from the files when it returns. The page is valid also beside an error: what
+// it says to acknowledge may be.
+func (n *Node) ReceivePage(ctx context.Context, entries []Entry, clock func() int64, on func(Result)) (Page, error) {
+	page, err := n.settle(ctx, entries, clock, n.receive, on)
+	if scrubErr := n.store.Scrub(context.WithoutCancel(ctx)); err == nil {
+		err = scrubErr
+	}
+	return page, err
+}
+
+// receiver processes one entry.
+type receiver func(ctx context.Context, e Entry, now int64) (Result, error)
+
+func (n *Node) settle(ctx context.Context, entries []Entry, clock func() int64, receive receiver, on func(Result)) (Page, error) {
+	var page Page
+	for _, e := range entries {
+		now := clock()
+		r, err := receive(ctx, e, now)
+		if err == nil {
+			err = n.countFetch(ctx, e, &r, now)
+		}
+		// What is durable is told, also when the entry is to be fetched again.
+		on(r)
+		if err != nil {
+			return page, err
+		}
+		page.Last = r.Outcome
+		if !r.Outcome.Final() {
+			return page, nil
+		}
+		page.Through = e.StreamID
+	}
+	return page, nil
+}
+
+// countFetch counts a fetch that ended in retry and quarantines the entry at
+// the last one allowed. A hold does not count.
+func (n *Node) countFetch(ctx context.Context, e Entry, r *Result, now int64) error {
+	if r.Outcome == Hold {
+		return nil
+	}
+	if r.Outcome != Retry {
+		return n.forgetFetches(ctx, e.StreamID)
+	}
+	return n.store.Update(ctx, func(tx *store.Tx) error {
+		count, err := tx.AddRetry(e.StreamID, now)
+		if err != nil || count < wire.MaxFetchAttempts {
+			return err
+		}
+		r.Outcome = Quarantined
+		if err := tx.ClearRetries(e.StreamID); err != nil {
+			return err
+		}
+		return tx.AddQuarantine(store.Quarantined{StreamID: e.StreamID, Packet: e.Packet.Canonical(), Code: string(r.Code), At: now})
+	})
+}
+
+func (n *Node) forgetFetches(ctx context.Context, streamID string) error {
+	counted := false
+	err := n.store.View(ctx, func(tx *store.Tx) (err error) {
+		counted, err = tx.HasRetries(streamID)
+		return err
+	})
+	if err != nil || !counted {
+		return err
+	}
+	return n.store.Update(ctx, func(tx *store.Tx) error { return tx.ClearRetries(streamID) })
+}
+
+// Report says how far a pull came.
+type Report struct {
+	Fetched int     // entries fetched
+	Since   string  // stream ID of the last entry acknowledged, or where the pull began
+	Last    Outcome // of the last entry processed: Retry and Hold ended the pull early
+}
+
+// Pull processes the inbox to its end, or to the first entry that has to be
+// fetched again, and acknowledges (07#inbox). It fetches at most max entries, 0
+// being all. The report is valid also beside an error.
+func (n *Node) Pull(ctx context.Context, since string, max int, clock func() int64, on func(Result)) (Report, error) {
+	report := Report{Since: since, Last: Delivered}
+	for max == 0 || report.Fetched < max {
+		entries, err := n.net.Inbox(ctx, report.Since, clock())
+		if err != nil || len(entries) == 0 {
+			return report, err
+		}
+		if max > 0 {
+			entries = entries[:min(len(entries), max-report.Fetched)]
+		}
+		report.Fetched += len(entries)
+		page, err := n.ReceivePage(ctx, entries, clock, on)
+		if page.Through != "" {
+			report.Since = page.Through
+			if ackErr := n.net.Ack(ctx, page.Through, clock()); err == nil {
+				err = ackErr
+			}
+		}
+		report.Last = page.Last
+		if err != nil || !page.Last.Final() {
+			return report, err
+		}
+	}
+	return report, nil
+}

@@ -1,0 +1,260 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/packet"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// claimSeconds is how long an attempt keeps others from making one, should its
+// process end before it is over.
+const claimSeconds = 120
+
+// attempt is what one attempt came to. One that the host stopped before its
+// post completed leaves none (06#outbox-sender).
+type attempt struct {
+	entry  store.OutboxEntry
+	number int
+	now    int64
+	peer   peer
+	permit *admission.Permit // of the peer, presented to the relay
+
+	prekey string            // that the packet was encrypted to, "" when nothing was
+	isPeer bool              // it is a peer prekey
+	issued *admission.Permit // that the content carries, to be recorded once sent
+	relay  string            // that took the packet, "" for none
+}
+
+// Attempt makes one attempt to deliver a message (06#outbox-sender) and returns
+// its entry afterwards. The error is that of the attempt; the message stays
+// queued. A message with an outcome is returned as it is. Codes:
+// invalid_argument for an unknown message, lock_busy while another process
+// makes an attempt, not_permitted, and those of lookups and relays.
+func (n *Node) Attempt(ctx context.Context, messageID string, now int64) (store.OutboxEntry, error) {
+	entry, err := n.claim(ctx, messageID, now)
+	if err != nil || entry.State != store.Pending {
+		return entry, err
+	}
+	a := &attempt{entry: entry, number: entry.Attempts + 1, now: now}
+	failure := n.try(ctx, a)
+	// What happened is recorded also when the caller has stopped waiting.
+	saving := context.WithoutCancel(ctx)
+	if a.relay == "" && ctx.Err() != nil {
+		entry, err = n.release(saving, messageID)
+		if err == nil {
+			err = ctx.Err()
+		}
+		return entry, err
+	}
+	entry, err = n.record(saving, a, failure)
+	if err != nil {
+		return entry, err
+	}
+	return entry, failure
+}
+
+func (n *Node) claim(ctx context.Context, messageID string, now int64) (entry store.OutboxEntry, err error) {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		if entry, err = findEntry(tx, messageID); err != nil {
+			return err
+		}
+		switch {
+		case expire(&entry, now):
+		case entry.State != store.Pending:
+			return nil
+		case entry.ClaimedUntil > now:
+			return fault.New(fault.LockBusy, "another process is attempting to deliver %s", messageID)
+		default:
+			entry.ClaimedUntil = now + claimSeconds
+		}
+		return tx.SaveOutbox(entry)
+	})
+	return entry, err
+}
+
+func (n *Node) release(ctx context.Context, messageID string) (entry store.OutboxEntry, err error) {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		if entry, err = findEntry(tx, messageID); err != nil {
+			return err
+		}
+		entry.ClaimedUntil = 0
+		return tx.SaveOutbox(entry)
+	})
+	return entry, err
+}
+
+// record counts an attempt and plans the next one. A receipt may have settled
+// the message meanwhile; then its outcome stays.
+func (n *Node) record(ctx context.Context, a *attempt, failure error) (entry store.OutboxEntry, err error) {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		if entry, err = findEntry(tx, a.entry.MessageID); err != nil {
+			return err
+		}
+		entry.ClaimedUntil = 0
+		entry.Attempts = a.number
+		if a.number == 1 {
+			entry.FirstAttemptAt = a.now
+		}
+		entry.NextAttemptAt = a.now + retryDelay(a.number)
+		entry.Prekey, entry.PrekeyIsPeer = a.prekey, a.isPeer
+		entry.LastError = string(fault.CodeOf(failure))
+		if a.relay != "" {
+			entry.Relay = a.relay
+		}
+		if a.relay != "" && a.issued != nil {
+			if err := savePermit(tx, a.peer.id, store.PermitIssued, a.issued); err != nil {
+				return err
+			}
+		}
+		return tx.SaveOutbox(entry)
+	})
+	return entry, err
+}
+
+// try runs the three steps of an attempt of 06#outbox-sender.
+func (n *Node) try(ctx context.Context, a *attempt) error {
+	content, err := StoredContent(a.entry)
+	if err != nil {
+		return err
+	}
+	if err := n.findDescriptor(ctx, a); err != nil { // step 1
+		return err
+	}
+	if err := n.findPermit(ctx, a); err != nil { // step 3: without one nothing is sealed
+		return err
+	}
+	sealed, err := n.sealAttempt(ctx, a, content) // step 2
+	if err != nil {
+		return err
+	}
+	a.relay, err = n.post(ctx, a.peer.agent.Relays, sealed, a.permit) // step 3
+	return err
+}
+
+// findDescriptor is step 1: a valid descriptor, refreshed when it is not, and
+// on every attempt after the first.
+func (n *Node) findDescriptor(ctx context.Context, a *attempt) error {
+	p, err := n.viewPeer(ctx, a.entry.Peer, a.now)
+	if err != nil {
+		return err
+	}
+	usable := p.usable(a.now)
+	a.peer = p
+	if usable && a.number == 1 {
+		return nil
+	}
+	refreshed, err := n.refreshed(ctx, p, a.now)
+	switch {
+	case err == nil:
+		a.peer = refreshed
+	case !usable:
+		return err
+	default:
+		// The pin may have moved although no relay served a usable descriptor.
+		a.peer, err = n.viewPeer(ctx, p.id, a.now)
+		if err == nil && !a.peer.usable(a.now) {
+			err = fault.New(fault.StalePeerBinding, "descriptor of %s ends before its pin", p.id)
+		}
+		return err
+	}
+	return nil
+}
+
+// findPermit is the condition of step 3: the newest permit of the peer that is
+// valid under its current pin. There is no fallback to the stranger path.
+func (n *Node) findPermit(ctx context.Context, a *attempt) error {
+	err := n.store.View(ctx, func(tx *store.Tx) (err error) {
+		a.permit, err = n.heldPermit(tx, a.peer, a.now)
+		return err
+	})
+	if err == nil && a.permit == nil {
+		err = fault.New(fault.NotPermitted, "no valid delivery permit from %s is held", a.peer.id)
+	}
+	return err
+}
+
+// sealAttempt is step 2. The first attempt encrypts to the peer prekey held
+// while it is usable, every later one to the published prekey.
+func (n *Node) sealAttempt(ctx context.Context, a *attempt, c packet.Content) (*packet.Packet, error) {
+	if err := n.addAdmission(ctx, a, &c); err != nil {
+		return nil, err
+	}
+	key, err := n.chooseKey(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := n.seal(ctx, a.peer.id, a.entry.MessageID, c, key, a.now)
+	if err != nil {
+		return nil, err
+	}
+	a.prekey = sealed.Prekey
+	return sealed, nil
+}
+
+func (n *Node) chooseKey(ctx context.Context, a *attempt) ([]byte, error) {
+	if a.number > 1 {
+		return a.peer.agent.Prekey, nil
+	}
+	var key []byte
+	err := n.store.Update(ctx, func(tx *store.Tx) error {
+		held, err := loadHeld(tx, a.peer.id)
+		if err != nil || !held.Usable(a.now, a.peer.pin.LastHash()) {
+			return err
+		}
+		if _, err := suite.ParseEncapsulationKey(held.PublicKey); err != nil {
+			// 04#peer-prekeys: a key that cannot be encapsulated to is dropped.
+			_, err := dropHeld(tx, a.peer.id, held.ID)
+			return err
+		}
+		key, a.isPeer = held.PublicKey, true
+		return nil
+	})
+	if err != nil || key != nil {
+		return key, err
+	}
+	return a.peer.agent.Prekey, nil
+}
+
+// addAdmission is 05#admission-recovery step 1: every attempt after the first to
+// an admitted peer carries what a receiver that lost its state needs. It is left
+// out when it does not fit or the identity has no unexpired PublishedAgent.
+func (n *Node) addAdmission(ctx context.Context, a *attempt, c *packet.Content) error {
+	if a.number == 1 || a.peer.state() != admission.Admitted {
+		return nil
+	}
+	var source *descriptor.PublishedAgent
+	var reply *admission.Permit
+	var due bool
+	err := n.store.View(ctx, func(tx *store.Tx) (err error) {
+		if source, err = n.ownAgent(tx, a.now); err != nil {
+			return err
+		}
+		reply, due, err = n.issuedPermit(tx, a.peer.id, a.now)
+		return err
+	})
+	if err != nil || source == nil {
+		return err
+	}
+	if due {
+		if reply, err = n.issue(a.peer.id, a.now); err != nil {
+			return err
+		}
+	}
+	with := *c
+	with.Admission = &packet.Admission{Proof: a.permit.Value(), Permit: reply.Value(), Source: source.Value()}
+	with.Prekey = make([]byte, wire.PrekeyBytes) // only its size matters here
+	if _, err := with.Canonical(); err != nil {
+		return nil
+	}
+	c.Admission = with.Admission
+	if due {
+		a.issued = reply
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/prekey"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// loadIssuer returns the keys offered to a peer (04#peer-prekeys).
+func loadIssuer(tx *store.Tx, peer string) (prekey.Issuer, error) {
+	kept, err := tx.Prekeys(peer)
+	i := prekey.Issuer{Peer: peer}
+	for _, k := range kept {
+		o := &prekey.Offer{Key: prekey.Key{ID: k.ID, PublicKey: k.PublicKey, Seed: k.Seed}, Carried: k.At}
+		if k.Slot == store.SlotInUse {
+			i.InUse = o
+		} else {
+			i.Offered = o
+		}
+	}
+	return i, err
+}
+
+// saveIssuer writes what a transition of an issuer changed.
+func saveIssuer(tx *store.Tx, before, after prekey.Issuer, deleted []prekey.Key) error {
+	for _, k := range deleted {
+		if err := tx.DeletePrekey(k.ID); err != nil {
+			return err
+		}
+	}
+	if err := saveOffer(tx, before, after.InUse, store.SlotInUse); err != nil {
+		return err
+	}
+	return saveOffer(tx, before, after.Offered, store.SlotOffered)
+}
+
+func saveOffer(tx *store.Tx, before prekey.Issuer, o *prekey.Offer, slot string) error {
+	switch {
+	case o == nil || o == before.Offered && slot == store.SlotOffered || o == before.InUse && slot == store.SlotInUse:
+		return nil
+	case before.Offered != nil && before.Offered.ID == o.ID || before.InUse != nil && before.InUse.ID == o.ID:
+		return tx.MovePrekey(o.ID, slot, o.Carried)
+	}
+	return tx.PutPrekey(store.Prekey{ID: o.ID, Peer: before.Peer, Slot: slot, PublicKey: o.PublicKey, Seed: o.Seed, At: o.Carried})
+}
+
+func destroyIssuer(i prekey.Issuer) {
+	for _, o := range []*prekey.Offer{i.Offered, i.InUse} {
+		if o != nil {
+			o.Seed.Destroy()
+		}
+	}
+}
+
+// offer returns the public key that the next packet to a peer, signed at t,
+// carries. It is stored when offer returns, so before that packet is posted
+// (04#peer-prekeys).
+func (n *Node) offer(ctx context.Context, peer string, t, now int64) (publicKey []byte, err error) {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		before, err := loadIssuer(tx, peer)
+		if err != nil {
+			return err
+		}
+		defer destroyIssuer(before)
+		after, carried, deleted := before.Offer(now, t)
+		defer destroyIssuer(after)
+		publicKey = carried.PublicKey
+		return saveIssuer(tx, before, after, deleted)
+	})
+	return publicKey, err
+}
+
+// LoadPublished returns the prekey of the identity's descriptor with the
+// superseded ones (04#prekey). The caller destroys the seeds.
+func LoadPublished(tx *store.Tx) (prekey.Published, error) {
+	kept, err := tx.Prekeys("")
+	var p prekey.Published
+	for _, k := range kept {
+		key := prekey.Key{ID: k.ID, PublicKey: k.PublicKey, Seed: k.Seed}
+		if k.Slot == store.SlotCurrent {
+			p.Current = key
+		} else {
+			p.Superseded = append(p.Superseded, prekey.Superseded{Key: key, At: k.At})
+		}
+	}
+	return p, err
+}
+
+// RotatePublished generates the next published prekey at now and supersedes the
+// one before it (04#prekey). The caller publishes a descriptor with it.
+func RotatePublished(tx *store.Tx, now int64) (publicKey []byte, err error) {
+	before, err := LoadPublished(tx)
+	if err != nil {
+		return nil, err
+	}
+	defer DestroyPublished(before)
+	next := prekey.Generate()
+	defer next.Seed.Destroy()
+	_, deleted := before.Rotate(next, now)
+	if before.Current.ID != "" {
+		if err := tx.MovePrekey(before.Current.ID, store.SlotSuperseded, now); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range deleted {
+		if err := tx.DeletePrekey(k.ID); err != nil {
+			return nil, err
+		}
+	}
+	return next.PublicKey, tx.PutPrekey(store.Prekey{ID: next.ID, Slot: store.SlotCurrent, PublicKey: next.PublicKey, Seed: next.Seed, At: now})
+}
+
+// DestroyPublished clears the seeds that LoadPublished returned.
+func DestroyPublished(p prekey.Published) {
+	if p.Current.Seed != nil {
+		p.Current.Seed.Destroy()
+	}
+	for _, s := range p.Superseded {
+		s.Seed.Destroy()
+	}
+}
+
+// openingKey returns the private key that a packet of from names, nil when there
+// is none, and whether it is a peer prekey: a published one opens any packet, a
+// peer prekey only those of the peer it was offered to (03#encryption).
+func openingKey(tx *store.Tx, id, from string, now int64) (key *suite.DecapsulationKey, isPeer bool, err error) {
+	published, err := LoadPublished(tx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer DestroyPublished(published)
+	if k, ok := published.Find(id, now); ok {
+		return suite.NewDecapsulationKey(k.Seed), false, nil
+	}
+	issuer, err := loadIssuer(tx, from)
+	if err != nil {
+		return nil, false, err
+	}
+	defer destroyIssuer(issuer)
+	if k, ok := issuer.Find(id, from, now); ok {
+		return suite.NewDecapsulationKey(k.Seed), true, nil
+	}
+	return nil, false, nil
+}
+
+// applyIssuer is the issuer rule of 04#peer-prekeys for a packet that opened
+// under a peer prekey.
+func applyIssuer(tx *store.Tx, id, from string, now int64) error {
+	before, err := loadIssuer(tx, from)
+	if err != nil {
+		return err
+	}
+	defer destroyIssuer(before)
+	after, deleted := before.Opened(id, now)
+	return saveIssuer(tx, before, after, deleted)
+}
+
+// deleteEndedSeeds removes every seed whose retention has ended: implementations
+// do so whenever they open a packet (04#prekey).
+func deleteEndedSeeds(tx *store.Tx, now int64) error {
+	return tx.DeletePrekeys(now - wire.OfflineWindowSeconds)
+}
+
+// loadHeld returns the peer prekey held of a peer (04#peer-prekeys).
+func loadHeld(tx *store.Tx, peer string) (prekey.Held, error) {
+	h, ok, err := tx.HeldPrekey(peer)
+	if err != nil || !ok {
+		return prekey.Held{}, err
+	}
+	return prekey.Held{ID: suite.Hex256(h.PublicKey), PublicKey: h.PublicKey, Timestamp: h.Timestamp, Pin: h.Pin}, nil
+}
+
+// recordHeld is the holder rule of 04#peer-prekeys for a packet that opened.
+func recordHeld(tx *store.Tx, from string, c prekey.Carried) error {
+	held, err := loadHeld(tx, from)
+	if err != nil {
+		return err
+	}
+	next, recorded := held.Record(c)
+	if !recorded {
+		return nil
+	}
+	return tx.SetHeldPrekey(from, store.HeldPrekey{PublicKey: next.PublicKey, Timestamp: next.Timestamp, Pin: next.Pin})
+}
+
+// dropHeld forgets the key held of a peer if it is the one with the given ID,
+// and reports whether it was.
+func dropHeld(tx *store.Tx, from, id string) (bool, error) {
+	held, err := loadHeld(tx, from)
+	if err != nil {
+		return false, err
+	}
+	if _, dropped := held.Drop(id); !dropped {
+		return false, nil
+	}
+	return true, tx.DropHeldPrekey(from)
+}

@@ -1,0 +1,199 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/packet"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// The retry schedule of 06#outbox-sender, in seconds.
+const (
+	firstDelay = 60
+	maxDelay   = 3600
+)
+
+// Message is a message to send.
+type Message struct {
+	To        string // ACE ID
+	Type      string
+	ThreadID  string // "" for none
+	Body      wire.Value
+	RequestID string // local idempotency key, "" for none
+}
+
+// Enqueue stores a message in the Outbox, due at once (06#outbox-sender). The
+// same RequestID to the same peer returns the first entry. Codes:
+// invalid_argument, unsupported_schema (the type is not installed),
+// invalid_body, unknown_peer or a transient code when no descriptor is held and
+// none can be resolved, not_permitted without a valid permit of the peer.
+func (n *Node) Enqueue(ctx context.Context, m Message, now int64) (store.OutboxEntry, error) {
+	content, err := n.content(m)
+	if err != nil {
+		return store.OutboxEntry{}, err
+	}
+	p, err := n.viewPeer(ctx, m.To, now)
+	if err != nil {
+		return store.OutboxEntry{}, err
+	}
+	if p.agent == nil {
+		if _, err := n.Lookup(ctx, m.To, now); err != nil {
+			return store.OutboxEntry{}, err
+		}
+	}
+	entry := store.OutboxEntry{
+		MessageID: suite.NewMessageID(), Peer: m.To, Content: content, Type: m.Type, ThreadID: m.ThreadID,
+		RequestID: m.RequestID, CreatedAt: now, State: store.Pending, NextAttemptAt: now,
+	}
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		earlier, ok, err := tx.OutboxByRequest(m.To, m.RequestID)
+		if err != nil || ok {
+			entry = earlier
+			return err
+		}
+		return n.enqueue(tx, entry, now)
+	})
+	return entry, err
+}
+
+func (n *Node) enqueue(tx *store.Tx, entry store.OutboxEntry, now int64) error {
+	p, err := n.loadPeer(tx, entry.Peer, now)
+	if err != nil {
+		return err
+	}
+	permit, err := n.heldPermit(tx, p, now)
+	if err != nil {
+		return err
+	}
+	if permit == nil {
+		return fault.New(fault.NotPermitted, "no valid delivery permit from %s is held", entry.Peer)
+	}
+	return tx.AddOutbox(entry)
+}
+
+// content checks a message and returns its private content as it is stored:
+// canonical, without the members that each attempt adds.
+func (n *Node) content(m Message) ([]byte, error) {
+	if !wire.IsACEID(m.To) || m.To == n.id.ACEID() {
+		return nil, fault.New(fault.InvalidArgument, "recipient %.80q is not the ACE ID of another agent", m.To)
+	}
+	message, ok := n.profiles.Type(m.Type)
+	if !ok {
+		return nil, fault.New(fault.UnsupportedSchema, "message type %.80q is not installed", m.Type)
+	}
+	if isCore(m.Type) {
+		return nil, fault.New(fault.InvalidArgument, "%s never goes through the outbox", m.Type)
+	}
+	if err := message.Schema.Match(m.Body); err != nil {
+		return nil, fault.Wrapf(fault.InvalidBody, err, "body")
+	}
+	if m.ThreadID != "" && !wire.IsThreadID(m.ThreadID) {
+		return nil, fault.New(fault.InvalidArgument, "thread ID %.80q is malformed", m.ThreadID)
+	}
+	c := packet.Content{Type: m.Type, SchemaDigest: message.Digest, ThreadID: m.ThreadID, Body: m.Body, Prekey: make([]byte, wire.PrekeyBytes)}
+	if _, err := c.Canonical(); err != nil {
+		return nil, err
+	}
+	return c.Value().Without("prekey").Canonical(), nil
+}
+
+// StoredContent reads the content of an entry back. Code: storage_failed.
+func StoredContent(e store.OutboxEntry) (packet.Content, error) {
+	v, err := wire.Parse(e.Content, wire.MaxJSONDepth)
+	if err != nil {
+		return packet.Content{}, fault.Wrapf(fault.StorageFailed, err, "outbox entry %s", e.MessageID)
+	}
+	// The prekey stands for the one that the attempt adds.
+	placeholder := wire.NewString(wire.EncodeBase64(make([]byte, wire.PrekeyBytes)))
+	c, err := packet.ParseContentValue(v.With("prekey", placeholder))
+	if err != nil {
+		return packet.Content{}, fault.Wrapf(fault.StorageFailed, err, "outbox entry %s", e.MessageID)
+	}
+	return *c, nil
+}
+
+// retryDelay is the delay after attempt n, min(60 · 2^(n-1), 3600) seconds.
+func retryDelay(n int) int64 {
+	delay := int64(firstDelay)
+	for ; n > 1 && delay < maxDelay; n-- {
+		delay *= 2
+	}
+	return min(delay, maxDelay)
+}
+
+// ExpiresAt is when retries of an entry end, OFFLINE_WINDOW_SECONDS after its
+// first attempt, 0 before that.
+func ExpiresAt(e store.OutboxEntry) int64 {
+	if e.Attempts == 0 {
+		return 0
+	}
+	return e.FirstAttemptAt + wire.OfflineWindowSeconds
+}
+
+// expire ends an entry whose time is over at now, and reports whether it did.
+func expire(e *store.OutboxEntry, now int64) bool {
+	if e.State != store.Pending || e.Attempts == 0 || now < ExpiresAt(*e) {
+		return false
+	}
+	e.State, e.SettledAt = store.Expired, ExpiresAt(*e)
+	return true
+}
+
+// MayDelete reports whether an entry may be deleted at now: a delivered or
+// rejected one at any time, an expired one OFFLINE_WINDOW_SECONDS later.
+func MayDelete(e store.OutboxEntry, now int64) bool {
+	switch e.State {
+	case store.Delivered, store.Rejected:
+		return true
+	case store.Expired:
+		return now-e.SettledAt >= wire.OfflineWindowSeconds
+	}
+	return false
+}
+
+// Abandon stops the retries of a pending entry: it expires (06#outbox-sender).
+// Code: invalid_argument for an unknown message.
+func (n *Node) Abandon(ctx context.Context, messageID string, now int64) (entry store.OutboxEntry, err error) {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		if entry, err = findEntry(tx, messageID); err != nil {
+			return err
+		}
+		if expire(&entry, now) {
+			return tx.SaveOutbox(entry)
+		}
+		if entry.State != store.Pending {
+			return nil
+		}
+		entry.State, entry.SettledAt, entry.Abandoned = store.Expired, now, true
+		return tx.SaveOutbox(entry)
+	})
+	return entry, err
+}
+
+// ExpireDue ends the entries whose time is over at now.
+func (n *Node) ExpireDue(ctx context.Context, now int64) error {
+	return n.store.Update(ctx, func(tx *store.Tx) error {
+		ending, err := tx.OutboxStarted(now - wire.OfflineWindowSeconds)
+		if err != nil {
+			return err
+		}
+		for _, e := range ending {
+			expire(&e, now)
+			if err := tx.SaveOutbox(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func findEntry(tx *store.Tx, messageID string) (store.OutboxEntry, error) {
+	e, ok, err := tx.Outbox(messageID)
+	if err == nil && !ok {
+		err = fault.New(fault.InvalidArgument, "no message %.80q in the outbox", messageID)
+	}
+	return e, err
+}

@@ -1,0 +1,120 @@
+// Package core is the endpoint of ACE: one local identity, its durable store,
+// and the operations an agent performs over relays.
+//
+// Start with [Open], then [Endpoint.Publish]. A peer is found with
+// [Endpoint.Resolve] and [Endpoint.Lookup] and asked with [Endpoint.Connect].
+// Messages go out with [Endpoint.Enqueue] and [Endpoint.Attempt], and come in
+// with [Endpoint.Pull] or [Endpoint.Listen]; the rest reads what the store
+// holds. Every failure carries a code of 06#error-codes.
+//
+// The endpoint owns the clock: it reads it once for each operation, and once
+// for each packet it receives. The root key is never needed here.
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/relayclient"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// Config says who the endpoint is and how it behaves. Identity, StorePath,
+// VaultKey and Relay are required.
+type Config struct {
+	Identity  *kel.Identity
+	StorePath string      // the SQLite file; its folder is 0700
+	VaultKey  *suite.Seed // seals prekey seeds in the store
+	// Relay is the canonical URL of the home relay. Its owner configured it, so
+	// the blocked-address policy does not apply to it.
+	Relay string
+
+	Profiles []*profile.Manifest // enabled besides core, announced in the descriptor
+	// Accept lists the acceptProfiles rules: profile ID -> profile digest
+	// (05#flow step 2).
+	Accept map[string]string
+	// Card is what the card record says: Handle, Card, Pay, ERC8004, Contact
+	// ("open" or, by default, "closed") and Listed. The endpoint sets the rest.
+	Card descriptor.CardRecord
+	// Loopback allows http and relays on loopback, also those of descriptors:
+	// for development.
+	Loopback  bool
+	Clock     func() int64 // Unix seconds; nil: the system clock
+	ReceiveBy string       // what the receive lock tells others, such as the command line
+}
+
+// Endpoint is one identity at work. It is safe for concurrent use.
+type Endpoint struct {
+	config   Config
+	urls     wire.URLPolicy
+	profiles *profile.Set
+	store    *store.Store
+	client   *relayclient.Client
+	node     *delivery.Node
+}
+
+// Open opens the endpoint's store, making it when there is none. Codes:
+// invalid_argument, storage_failed, lock_busy.
+func Open(ctx context.Context, c Config) (*Endpoint, error) {
+	if c.Clock == nil {
+		c.Clock = func() int64 { return time.Now().Unix() }
+	}
+	if c.Card.Contact == "" {
+		c.Card.Contact = descriptor.ContactClosed
+	}
+	e := &Endpoint{config: c, profiles: profile.NewSet()}
+	if c.Loopback {
+		e.urls = wire.Development
+	}
+	if err := wire.CheckRelayURL(c.Relay, e.urls); err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, err)
+	}
+	for _, m := range c.Profiles {
+		if err := e.profiles.Install(m); err != nil {
+			return nil, err
+		}
+	}
+	now, err := e.now()
+	if err != nil {
+		return nil, err
+	}
+	if e.store, err = store.Open(ctx, c.StorePath, c.VaultKey); err != nil {
+		return nil, err
+	}
+	e.client = relayclient.New(relayclient.Config{Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}})
+	e.node, err = delivery.New(ctx, delivery.Config{
+		Identity: c.Identity, Store: e.store, Net: &relayNet{client: e.client, home: c.Relay}, Profiles: e.profiles,
+		Accept: c.Accept, Home: c.Relay, URLs: e.urls,
+	}, now)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// Close closes the store and drops the connections kept to relays.
+func (e *Endpoint) Close() error {
+	e.client.Close()
+	return e.store.Close()
+}
+
+// ACEID returns the identity's ACE ID.
+func (e *Endpoint) ACEID() string { return e.config.Identity.ACEID() }
+
+// now reads the clock. Code: invalid_argument for a reading that is no wire
+// integer (02#wire-integers).
+func (e *Endpoint) now() (int64, error) {
+	now := e.config.Clock()
+	return now, fault.Wrap(fault.InvalidArgument, wire.CheckTime(now))
+}
+
+// options are those of verifiers that look at own documents.
+func (e *Endpoint) options() descriptor.Options { return descriptor.Options{URLs: e.urls} }

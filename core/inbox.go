@@ -1,0 +1,108 @@
+package core
+
+import (
+	"context"
+	"strings"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// minMessagePrefix is how many characters of a message ID stand for it.
+const minMessagePrefix = 8
+
+// Message is a delivered message.
+type Message struct {
+	MessageID  string
+	From       string
+	PeerName   string
+	Type       string
+	ThreadID   string
+	Body       wire.Value // untrusted
+	SentAt     int64
+	ReceivedAt int64
+	Handled    bool // the local mark
+}
+
+// InboxFilter selects messages. Zero members select everything.
+type InboxFilter struct {
+	From, Type, ThreadID string
+	Unhandled            bool
+	Since                int64 // received at or after
+	Limit                int   // the newest Limit, 0: all
+}
+
+// Inbox returns the selected messages, oldest first. Reading changes nothing.
+func (e *Endpoint) Inbox(ctx context.Context, f InboxFilter) (list []Message, err error) {
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		stored, err := tx.Messages(store.MessageFilter{
+			Peer: f.From, Type: f.Type, ThreadID: f.ThreadID, Unhandled: f.Unhandled, Since: f.Since, Limit: f.Limit,
+		})
+		if err != nil {
+			return err
+		}
+		names, err := tx.Names()
+		if err != nil {
+			return err
+		}
+		for _, s := range stored {
+			m, err := messageOf(s, names[s.Peer])
+			if err != nil {
+				return err
+			}
+			list = append(list, m)
+		}
+		return nil
+	})
+	return list, err
+}
+
+func messageOf(s store.Message, name string) (Message, error) {
+	body, err := wire.Parse(s.Body, wire.MaxJSONDepth)
+	if err != nil {
+		return Message{}, fault.Wrapf(fault.StorageFailed, err, "message %s", s.MessageID)
+	}
+	return Message{
+		MessageID: s.MessageID, From: s.Peer, PeerName: name, Type: s.Type, ThreadID: s.ThreadID, Body: body,
+		SentAt: s.SentAt, ReceivedAt: s.ReceivedAt, Handled: s.Handled,
+	}, nil
+}
+
+// Message returns the message with an ID, or with at least 8 characters that
+// only one ID begins with. Code: invalid_argument.
+func (e *Endpoint) Message(ctx context.Context, id string) (m Message, err error) {
+	if len(id) < minMessagePrefix || strings.Trim(id, "0123456789abcdef-") != "" {
+		return m, fault.New(fault.InvalidArgument, "%.80q is not a message ID nor %d characters of one", id, minMessagePrefix)
+	}
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		found, err := tx.MessagesWithPrefix(id, 2)
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			return fault.New(fault.InvalidArgument, "no message %q in the inbox", id)
+		case len(found) > 1:
+			return fault.New(fault.InvalidArgument, "%q stands for several messages: write more characters", id)
+		}
+		name, err := tx.Name(found[0].Peer)
+		if err != nil {
+			return err
+		}
+		m, err = messageOf(found[0], name)
+		return err
+	})
+	return m, err
+}
+
+// MarkHandled sets the local mark of a message. Code: invalid_argument for an
+// unknown one.
+func (e *Endpoint) MarkHandled(ctx context.Context, messageID string) error {
+	return e.store.Update(ctx, func(tx *store.Tx) error {
+		found, err := tx.SetHandled(messageID)
+		if err == nil && !found {
+			err = fault.New(fault.InvalidArgument, "no message %.80q in the inbox", messageID)
+		}
+		return err
+	})
+}

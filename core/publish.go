@@ -1,0 +1,381 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+const (
+	// descriptorLifetime is as long as 04#fields allows: an agent that runs now
+	// and then stays reachable between.
+	descriptorLifetime = wire.MaxDescriptorLifetime
+	// prekeyLife is how long a published prekey is the current one. With
+	// MAX_RETAINED_PREKEYS superseded ones it is well within 04#prekey.
+	prekeyLife = 86400
+)
+
+// PublishOptions say how to publish.
+type PublishOptions struct {
+	Force bool // publish anew although nothing asks for it
+}
+
+// Published is what a Publish did, and what stands afterwards.
+type Published struct {
+	Relay             string
+	Registered        string // registered, idempotent, refreshed or rotated; "" when no registration was needed
+	Descriptor        bool   // a new descriptor was published
+	Card              bool   // a new card record was published
+	DescriptorExpires int64
+	Handle            string // "@name@host" or ""
+}
+
+// Publish registers the identity at its home relay on demand and publishes its
+// descriptor and card record where they are missing there or changed, and a
+// descriptor with less than half of its life left. Codes: identity_unavailable,
+// invalid_argument (fields that no verifier accepts), storage_failed, and those
+// of 07#client-rules.
+func (e *Endpoint) Publish(ctx context.Context, o PublishOptions) (Published, error) {
+	now, err := e.now()
+	if err != nil {
+		return Published{}, err
+	}
+	p := &publication{Endpoint: e, now: now, force: o.Force, done: Published{Relay: e.config.Relay, Handle: e.handle()}}
+	if err := p.registerOnDemand(ctx); err != nil {
+		return p.done, err
+	}
+	if err := p.publishDescriptor(ctx); err != nil {
+		return p.done, err
+	}
+	if err := p.publishCard(ctx); err != nil {
+		return p.done, err
+	}
+	return p.done, e.store.Scrub(ctx)
+}
+
+// handle returns the own handle address, "" without one.
+func (e *Endpoint) handle() string {
+	if e.config.Card.Handle == "" {
+		return ""
+	}
+	_, host, _ := strings.Cut(e.config.Relay, "://")
+	return descriptor.HandleAddress{Name: e.config.Card.Handle, Host: host}.String()
+}
+
+// publication is one Publish.
+type publication struct {
+	*Endpoint
+	now   int64
+	force bool
+	done  Published
+}
+
+// registerOnDemand registers when this relay has not seen the current log from
+// this store yet. What the relay has forgotten shows later, as not_registered.
+func (p *publication) registerOnDemand(ctx context.Context) error {
+	var known store.Registration
+	err := p.store.View(ctx, func(tx *store.Tx) (err error) {
+		known, _, err = tx.Registration(p.config.Relay)
+		return err
+	})
+	if err != nil || known.KELEnd == p.config.Identity.State().LastHash() {
+		return err
+	}
+	return p.register(ctx)
+}
+
+func (p *publication) register(ctx context.Context) error {
+	status, err := p.Endpoint.register(ctx, p.now)
+	p.done.Registered = string(status)
+	return err
+}
+
+// registered runs f, and once more after a registration when the relay answers
+// that it does not know the identity.
+func (p *publication) registered(ctx context.Context, f func() error) error {
+	err := f()
+	if !errors.Is(err, fault.NotRegistered) {
+		return err
+	}
+	if err := p.register(ctx); err != nil {
+		return err
+	}
+	return f()
+}
+
+// conflictSteps are the seconds by which a registration is dated ahead when the
+// relay holds a newer one that the store knows nothing of, as after its loss.
+// All are within TIMESTAMP_WINDOW_SECONDS.
+var conflictSteps = []int64{0, 2, 20, 120, 280}
+
+// register registers the identity at its home relay. Registrations have strictly
+// increasing timestamps, across processes (07#registration step 6).
+func (e *Endpoint) register(ctx context.Context, now int64) (status relayapi.Status, err error) {
+	for _, ahead := range conflictSteps {
+		at, err := e.nextRegistration(ctx, now+ahead)
+		if err != nil {
+			return "", err
+		}
+		status, err = e.client.Register(ctx, e.config.Relay, at)
+		if err == nil {
+			return status, e.recordRegistration(ctx, at, e.config.Identity.State().LastHash())
+		}
+		if remoteError(err) != string(relayapi.IdentityConflict) {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// nextRegistration reserves a timestamp for a registration.
+func (e *Endpoint) nextRegistration(ctx context.Context, now int64) (at int64, err error) {
+	err = e.store.Update(ctx, func(tx *store.Tx) error {
+		last, ok, err := tx.Registration(e.config.Relay)
+		if err != nil {
+			return err
+		}
+		at = now
+		if ok {
+			at = max(now, last.Timestamp+1)
+		}
+		return tx.SetRegistration(e.config.Relay, store.Registration{Timestamp: at, KELEnd: last.KELEnd})
+	})
+	return at, err
+}
+
+func (e *Endpoint) recordRegistration(ctx context.Context, at int64, kelEnd string) error {
+	return e.store.Update(ctx, func(tx *store.Tx) error {
+		last, _, err := tx.Registration(e.config.Relay)
+		if err != nil {
+			return err
+		}
+		return tx.SetRegistration(e.config.Relay, store.Registration{Timestamp: max(at, last.Timestamp), KELEnd: kelEnd})
+	})
+}
+
+func (p *publication) publishDescriptor(ctx context.Context) error {
+	served, err := p.served(ctx, p.client.Descriptor)
+	if err != nil {
+		return err
+	}
+	var agent *descriptor.PublishedAgent
+	var fresh bool
+	err = p.store.Update(ctx, func(tx *store.Tx) (err error) {
+		agent, fresh, err = p.prepareDescriptor(tx, p.issuedAt(served, "descriptor"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.done.DescriptorExpires = agent.ExpiresAt
+	if !fresh && served.Equal(agent.Value()) {
+		return nil
+	}
+	err = p.registered(ctx, func() error { return p.client.PutDescriptor(ctx, p.config.Relay, agent.Raw()) })
+	if err != nil {
+		return err
+	}
+	p.done.Descriptor = true
+	return p.confirm(ctx, store.OwnDescriptor, agent.IssuedAt)
+}
+
+// prepareDescriptor returns the descriptor to stand at the relay: the last one,
+// or a new one that is stored before anybody sees it, as is its prekey.
+func (p *publication) prepareDescriptor(tx *store.Tx, served int64) (agent *descriptor.PublishedAgent, fresh bool, err error) {
+	own, ok, err := tx.Own(store.OwnDescriptor)
+	if err != nil {
+		return nil, false, err
+	}
+	if ok {
+		if agent, err = descriptor.DecodeStored(own.Raw); err != nil {
+			return nil, false, err
+		}
+	}
+	key, rotated, err := p.prekey(tx)
+	if err != nil {
+		return nil, false, err
+	}
+	if agent != nil && !p.force && !rotated && agent.IssuedAt >= served && p.stands(agent) {
+		return agent, false, nil
+	}
+	previous := served
+	if ok {
+		previous = max(previous, own.IssuedAt)
+	}
+	agent, err = descriptor.Build(p.config.Identity, descriptor.Fields{
+		ExpiresAt: p.expiry(previous), Relays: []string{p.config.Relay}, Prekey: key, Profiles: p.listed(),
+	}, p.now, previous, p.options())
+	if err != nil {
+		return nil, false, err
+	}
+	return agent, true, tx.SetOwn(store.OwnDescriptor, store.Document{IssuedAt: agent.IssuedAt, Raw: agent.Raw()})
+}
+
+// expiry counts the lifetime from the time of issue that descriptor.Build will
+// choose (04#verification).
+func (p *publication) expiry(previous int64) int64 {
+	return max(p.config.Identity.SigningTime(p.now), previous+1) + descriptorLifetime
+}
+
+// stands reports whether a descriptor still says what the endpoint would say.
+func (p *publication) stands(a *descriptor.PublishedAgent) bool {
+	return a.Usable(p.now, p.config.Identity.State()) &&
+		2*(a.ExpiresAt-p.now) >= a.ExpiresAt-a.IssuedAt &&
+		slices.Equal(a.Relays, []string{p.config.Relay}) && slices.Equal(a.Profiles, p.listed())
+}
+
+// prekey returns the public key of the current prekey, a new one when it has
+// been current for long enough.
+func (p *publication) prekey(tx *store.Tx) (publicKey []byte, rotated bool, err error) {
+	kept, err := tx.Prekeys("")
+	if err != nil {
+		return nil, false, err
+	}
+	for _, k := range kept {
+		k.Seed.Destroy()
+		if k.Slot == store.SlotCurrent && p.now-k.At < prekeyLife && !p.force {
+			return k.PublicKey, false, nil
+		}
+	}
+	publicKey, err = delivery.RotatePublished(tx, p.now)
+	return publicKey, true, err
+}
+
+// listed returns the enabled profiles as a descriptor lists them: never core.
+func (e *Endpoint) listed() []descriptor.Profile {
+	var list []descriptor.Profile
+	for _, m := range e.profiles.Manifests() {
+		if m.ID != profile.CoreID {
+			list = append(list, descriptor.Profile{ID: m.ID, Digest: m.Digest})
+		}
+	}
+	return list
+}
+
+func (p *publication) publishCard(ctx context.Context) error {
+	served, err := p.served(ctx, p.client.Card)
+	if err != nil {
+		return err
+	}
+	var card *descriptor.CardBundle
+	var fresh bool
+	err = p.store.Update(ctx, func(tx *store.Tx) (err error) {
+		card, fresh, err = p.prepareCard(tx, p.issuedAt(served, "card"))
+		return err
+	})
+	if err != nil || !fresh && served.Equal(card.Value()) {
+		return err
+	}
+	err = p.registered(ctx, func() error { return p.client.PutCard(ctx, p.config.Relay, card.Raw()) })
+	if err != nil {
+		return err
+	}
+	p.done.Card = true
+	return p.confirm(ctx, store.OwnCard, card.IssuedAt)
+}
+
+// prepareCard returns the card record to stand at the relay. An agent re-signs
+// its record after every dlg (04#card-record).
+func (p *publication) prepareCard(tx *store.Tx, served int64) (card *descriptor.CardBundle, fresh bool, err error) {
+	own, ok, err := tx.Own(store.OwnCard)
+	if err != nil {
+		return nil, false, err
+	}
+	if ok {
+		if card, err = descriptor.DecodeStoredCard(own.Raw); err != nil {
+			return nil, false, err
+		}
+	}
+	record := p.config.Card
+	record.Home = p.config.Relay
+	if card != nil && !p.force && card.IssuedAt >= served && sameCard(card.CardRecord, record) &&
+		card.KELEnd() == p.config.Identity.State().LastHash() {
+		return card, false, nil
+	}
+	previous := served
+	if ok {
+		previous = max(previous, own.IssuedAt)
+	}
+	if card, err = descriptor.BuildCard(p.config.Identity, record, p.now, previous, p.options()); err != nil {
+		return nil, false, err
+	}
+	return card, true, tx.SetOwn(store.OwnCard, store.Document{IssuedAt: card.IssuedAt, Raw: card.Raw()})
+}
+
+// sameCard reports whether two records say the same, whoever issued them when.
+func sameCard(a, b descriptor.CardRecord) bool {
+	return a.Home == b.Home && a.Handle == b.Handle && a.Contact == b.Contact && a.Listed == b.Listed &&
+		a.Card.Description == b.Card.Description && a.Card.Image == b.Card.Image &&
+		slices.Equal(a.Card.Tags, b.Card.Tags) && slices.Equal(a.Pay, b.Pay) && slices.Equal(a.ERC8004, b.ERC8004)
+}
+
+// served returns what the home relay serves for this identity, null for nothing.
+func (p *publication) served(ctx context.Context, lookup func(ctx context.Context, relay, aceID string) (wire.Value, error)) (wire.Value, error) {
+	v, err := lookup(ctx, p.config.Relay, p.ACEID())
+	if errors.Is(err, fault.UnknownPeer) {
+		return wire.Value{}, nil
+	}
+	return v, err
+}
+
+// issuedAt returns the issuedAt of a served own document, -1 without one. A
+// store that was lost knows less than its relay, which refuses what is not
+// newer. A time that no verifier accepts is ignored: following it, the next
+// document would be refused everywhere.
+func (p *publication) issuedAt(served wire.Value, member string) int64 {
+	document, _ := served.Get(member)
+	at, _ := document.Get("issuedAt")
+	if n, ok := at.AsInt(); ok && n <= p.now+wire.TimestampWindowSeconds {
+		return n
+	}
+	return -1
+}
+
+// confirm records that the relay took an own document.
+func (p *publication) confirm(ctx context.Context, kind store.DocumentKind, issuedAt int64) error {
+	return p.store.Update(ctx, func(tx *store.Tx) error {
+		own, _, err := tx.Own(kind)
+		if err != nil || own.IssuedAt != issuedAt {
+			return err
+		}
+		own.Relay = p.config.Relay
+		return tx.SetOwn(kind, own)
+	})
+}
+
+// ensurePublished publishes when no unexpired own descriptor stands at the
+// relay: contact packets carry it.
+func (e *Endpoint) ensurePublished(ctx context.Context, now int64) error {
+	var stands bool
+	err := e.store.View(ctx, func(tx *store.Tx) error {
+		own, ok, err := tx.Own(store.OwnDescriptor)
+		if err != nil || !ok || own.Relay != e.config.Relay {
+			return err
+		}
+		agent, err := descriptor.DecodeStored(own.Raw)
+		stands = err == nil && agent.Usable(now, e.config.Identity.State())
+		return err
+	})
+	if err != nil || stands {
+		return err
+	}
+	_, err = e.Publish(ctx, PublishOptions{})
+	return err
+}
+
+func remoteError(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Remote
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+// Package relayclient speaks the relay's HTTP binding from the client's side
+// (07#client-rules): one exchange per method, the stream of 07#listen, the
+// blocked-address policy on every dial, and the mapping of refusals to codes.
+//
+// Start at [New]. Methods take the relay's base URL and the clock reading.
+// What a relay returns is bounded, parsed strictly and handed on unverified:
+// the caller verifies every descriptor, card record and packet. Nothing here
+// logs.
+package relayclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// Config of a Client. The zero value makes anonymous requests in production.
+type Config struct {
+	// Identity signs requests; nil allows only those that need no signature.
+	Identity *kel.Identity
+	// URLs says which relay URLs are accepted. Development also accepts http
+	// with a loopback host, and loopback addresses everywhere.
+	URLs wire.URLPolicy
+	// Configured lists the relays that the owner chose, by canonical URL. Their
+	// hosts may have any address. Every other URL counts as taken from a
+	// descriptor, and its addresses have to pass 07#client-rules.
+	Configured []string
+	// RootCAs are the certificate authorities trusted; nil is the system's.
+	RootCAs *x509.CertPool
+	// Timeout bounds one exchange, connecting included. 0 is 30 seconds.
+	Timeout time.Duration
+	// Idle bounds the silence of a stream, heartbeats included. 0 is 5 minutes:
+	// 07 states no interval for heartbeats.
+	Idle time.Duration
+
+	testOnlyResolve resolver                                       // nil: the system's
+	testOnlyWait    func(ctx context.Context, seconds int64) error // nil: a timer
+}
+
+const (
+	defaultTimeout = 30 * time.Second
+	defaultIdle    = 5 * time.Minute
+
+	maxHeaderBytes = 64 << 10
+	keptFor        = 90 * time.Second
+)
+
+// Client makes requests to relays, over connections that it keeps. It is safe
+// for concurrent use and does not change once made.
+type Client struct {
+	id         *kel.Identity
+	urls       wire.URLPolicy
+	configured map[string]bool
+	timeout    time.Duration
+	idle       time.Duration
+	wait       func(ctx context.Context, seconds int64) error
+
+	// Two pools, so that a connection made without the address policy never
+	// carries a request that needs it.
+	own, other *http.Client
+}
+
+// New returns a client. Close it to drop its kept connections.
+func New(c Config) *Client {
+	client := &Client{
+		id:         c.Identity,
+		urls:       c.URLs,
+		configured: make(map[string]bool, len(c.Configured)),
+		timeout:    orDefault(c.Timeout, defaultTimeout),
+		idle:       orDefault(c.Idle, defaultIdle),
+		wait:       wait,
+	}
+	if c.testOnlyWait != nil {
+		client.wait = c.testOnlyWait
+	}
+	for _, relay := range c.Configured {
+		client.configured[relay] = true
+	}
+	resolve := c.testOnlyResolve
+	if resolve == nil {
+		resolve = systemResolver
+	}
+	client.own = client.newHTTP(&dialer{resolve: resolve, allowed: anyAddress}, c.RootCAs)
+	client.other = client.newHTTP(&dialer{resolve: resolve, allowed: unblocked(c.URLs)}, c.RootCAs)
+	return client
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+func (c *Client) newHTTP(d *dialer, roots *x509.CertPool) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			// No proxy, also not from the environment: it would resolve the host
+			// itself, out of reach of the address policy.
+			Proxy:                  nil,
+			DialContext:            d.DialContext,
+			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2:      true,
+			TLSHandshakeTimeout:    c.timeout,
+			ResponseHeaderTimeout:  c.timeout,
+			IdleConnTimeout:        keptFor,
+			MaxResponseHeaderBytes: maxHeaderBytes,
+			DisableCompression:     true,
+		},
+		// 07#client-rules: redirects are never followed. The 3xx answer itself
+		// is what the exchange then judges.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// As returns a client that signs as id over the same connections: the owner
+// makes one after changing the signing key.
+func (c *Client) As(id *kel.Identity) *Client {
+	other := *c
+	other.id = id
+	return &other
+}
+
+// Close drops the kept connections, also those shared through As.
+func (c *Client) Close() {
+	c.own.CloseIdleConnections()
+	c.other.CloseIdleConnections()
+}
+
+// pool returns the connections over which relay may be reached, after checking
+// its URL. Code: invalid_argument.
+func (c *Client) pool(relay string) (*http.Client, error) {
+	if err := wire.CheckRelayURL(relay, c.urls); err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, err)
+	}
+	if c.configured[relay] {
+		return c.own, nil
+	}
+	return c.other, nil
+}

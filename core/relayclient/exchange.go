@@ -1,0 +1,152 @@
+package relayclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// The bounds of what is read of a body, in bytes. A lookup returns an object of
+// at most MAX_PUBLISHED_AGENT_BYTES in canonical form; another serialization may
+// be longer.
+const (
+	maxShortBody  = 64 << 10
+	maxLookupBody = 2 * wire.MaxPublishedAgentBytes
+)
+
+// request is one exchange with a relay.
+type request struct {
+	method string
+	path   string // with the query, below the relay's base URL
+	body   []byte // JSON, nil for none
+	limit  int64  // bytes of the body of a 200
+
+	action  string // of 02#signing-actions, "" for an anonymous request
+	payload []byte // of the action
+}
+
+// exchange makes a request and returns the JSON body of the 200.
+func (c *Client) exchange(ctx context.Context, relay string, r request, now int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	res, err := c.send(ctx, relay, r, now)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if err := checkMedia(res, relayapi.MediaJSON); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, r.limit+1))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if int64(len(body)) > r.limit {
+		return nil, fault.New(fault.RelayProtocolError, "response is longer than %d bytes", r.limit)
+	}
+	return body, nil
+}
+
+// send makes a request and returns the response when it is a 200. A 409 replay
+// is tried once more with a fresh nonce (07#client-rules).
+func (c *Client) send(ctx context.Context, relay string, r request, now int64) (*http.Response, error) {
+	res, err := c.attempt(ctx, relay, r, now)
+	if r.action != "" && isReplay(err) {
+		res, err = c.attempt(ctx, relay, r, now)
+	}
+	return res, err
+}
+
+// attempt makes one HTTP attempt, with its own nonce when it is authenticated.
+func (c *Client) attempt(ctx context.Context, relay string, r request, now int64) (*http.Response, error) {
+	pool, err := c.pool(relay)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, relay+r.path, bodyReader(r.body))
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, err)
+	}
+	req.Header.Set("User-Agent", "ace")
+	if r.body != nil {
+		req.Header.Set("Content-Type", relayapi.MediaJSON)
+	}
+	if r.action != "" {
+		if err := c.authenticate(req.Header, relay, r, now); err != nil {
+			return nil, err
+		}
+	}
+	res, err := pool.Do(req)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		return nil, refusal(res)
+	}
+	return res, nil
+}
+
+// bodyReader keeps a nil body nil: an interface of a nil reader would not be.
+func bodyReader(body []byte) io.Reader {
+	if body == nil {
+		return nil
+	}
+	return bytes.NewReader(body)
+}
+
+// authenticate signs a request with a fresh nonce (07#authentication).
+// Code: identity_unavailable.
+func (c *Client) authenticate(h http.Header, relay string, r request, now int64) error {
+	if c.id == nil {
+		return fault.New(fault.IdentityUnavailable, "the request needs an identity")
+	}
+	headers, err := relayapi.SignHeaders(c.id, r.action, relay, suite.NewNonce(), r.payload, now)
+	if err != nil {
+		return err
+	}
+	headers.Apply(h)
+	return nil
+}
+
+// refusal reads the error of a response that is no 200. A body too long to be
+// an error counts as none.
+func refusal(res *http.Response) *fault.Error {
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxShortBody+1))
+	if err != nil || len(body) > maxShortBody {
+		body = nil
+	}
+	return ResponseError(res.StatusCode, body, res.Header.Get("Retry-After"))
+}
+
+func isReplay(err error) bool {
+	var e *fault.Error
+	return errors.As(err, &e) && e.Status == http.StatusConflict && e.Remote == string(relayapi.Replay)
+}
+
+// checkMedia refuses a 200 of another content type; parameters do not matter.
+func checkMedia(res *http.Response, want string) error {
+	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(media), want) {
+		return fault.New(fault.RelayProtocolError, "response has the content type %.64q, not %s", media, want)
+	}
+	return nil
+}
+
+// command makes a request whose answer is {"ok":true}.
+func (c *Client) command(ctx context.Context, relay string, r request, now int64) error {
+	r.limit = maxShortBody
+	body, err := c.exchange(ctx, relay, r, now)
+	if err != nil {
+		return err
+	}
+	return relayapi.ParseOK(body)
+}

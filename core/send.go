@@ -1,0 +1,214 @@
+package core
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// OutMessage is a message to send.
+type OutMessage struct {
+	To        string // ACE ID
+	Type      string // "": ace:text:1
+	ThreadID  string
+	Body      wire.Value
+	RequestID string // local idempotency key: the same key to the same peer returns the first entry
+}
+
+// The states of an [Outgoing] message. Nothing is called sent before its receipt
+// has come.
+const (
+	StateQueued    = "queued"    // no relay has taken it yet
+	StateRelayed   = "relayed"   // a relay queued it for the peer
+	StateDelivered = "delivered" // the peer's receipt says so
+	StateRejected  = "rejected"  // the peer's receipt says so
+	StateExpired   = "expired"   // retries ended without a receipt; the outcome is unknown
+	StateAbandoned = "abandoned" // the same, by the owner's will
+)
+
+// Outgoing is one entry of the Outbox.
+type Outgoing struct {
+	MessageID     string
+	To            string
+	PeerName      string
+	Type          string
+	ThreadID      string
+	Body          wire.Value
+	RequestID     string
+	State         string
+	Attempts      int
+	Relay         string // that took it last
+	QueuedAt      int64
+	NextAttemptAt int64 // 0 when settled
+	ExpiresAt     int64 // 0 before the first attempt
+	SettledAt     int64 // 0 before
+	RemoteCode    string
+	LastError     string // code of the last attempt, "" when it succeeded
+}
+
+// Enqueue stores a message durably, due at once (06#outbox-sender). Codes:
+// unknown_peer, not_permitted, invalid_argument, unsupported_schema,
+// invalid_body, and transient ones.
+func (e *Endpoint) Enqueue(ctx context.Context, m OutMessage) (Outgoing, error) {
+	now, err := e.now()
+	if err != nil {
+		return Outgoing{}, err
+	}
+	if m.Type == "" {
+		m.Type = profile.TextType
+	}
+	entry, err := e.node.Enqueue(ctx, delivery.Message(m), now)
+	if err != nil {
+		return Outgoing{}, err
+	}
+	return e.viewOutgoing(ctx, entry)
+}
+
+// Attempt makes one attempt now. The error is that of the attempt; the entry
+// stays queued. Codes: invalid_argument for an unknown message, lock_busy while
+// another process makes an attempt, not_permitted without a valid permit of the
+// peer, and those of lookups and relays.
+func (e *Endpoint) Attempt(ctx context.Context, messageID string) (Outgoing, error) {
+	now, err := e.now()
+	if err != nil {
+		return Outgoing{}, err
+	}
+	entry, failure := e.node.Attempt(ctx, messageID, now)
+	if entry.MessageID == "" {
+		return Outgoing{}, failure
+	}
+	out, err := e.viewOutgoing(context.WithoutCancel(ctx), entry)
+	if failure == nil {
+		failure = err
+	}
+	return out, failure
+}
+
+// RetryDue makes every attempt that is due and returns how many a relay
+// accepted. What an attempt fails with is kept in its entry.
+func (e *Endpoint) RetryDue(ctx context.Context) (accepted int, err error) {
+	now, err := e.now()
+	if err != nil {
+		return 0, err
+	}
+	if err := e.node.ExpireDue(ctx, now); err != nil {
+		return 0, err
+	}
+	var due []store.OutboxEntry
+	err = e.store.View(ctx, func(tx *store.Tx) (err error) {
+		due, err = tx.OutboxPending(now)
+		return err
+	})
+	for _, entry := range due {
+		_, failure := e.node.Attempt(ctx, entry.MessageID, now)
+		switch {
+		case ctx.Err() != nil:
+			return accepted, ctx.Err()
+		case errors.Is(failure, fault.StorageFailed):
+			return accepted, failure
+		case failure == nil:
+			accepted++
+		}
+	}
+	return accepted, err
+}
+
+// Outbox returns all entries, oldest first.
+func (e *Endpoint) Outbox(ctx context.Context) (list []Outgoing, err error) {
+	now, err := e.now()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.node.ExpireDue(ctx, now); err != nil {
+		return nil, err
+	}
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		entries, err := tx.OutboxEntries()
+		if err != nil {
+			return err
+		}
+		names, err := tx.Names()
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			out, err := outgoingOf(entry, names[entry.Peer])
+			if err != nil {
+				return err
+			}
+			list = append(list, out)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// OutboxEntry returns one entry. Code: invalid_argument for an unknown message.
+func (e *Endpoint) OutboxEntry(ctx context.Context, messageID string) (Outgoing, error) {
+	now, err := e.now()
+	if err != nil {
+		return Outgoing{}, err
+	}
+	if err := e.node.ExpireDue(ctx, now); err != nil {
+		return Outgoing{}, err
+	}
+	var entry store.OutboxEntry
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		found, ok, err := tx.Outbox(messageID)
+		if err == nil && !ok {
+			return fault.New(fault.InvalidArgument, "no message %.80q in the outbox", messageID)
+		}
+		entry = found
+		return err
+	})
+	if err != nil {
+		return Outgoing{}, err
+	}
+	return e.viewOutgoing(ctx, entry)
+}
+
+func (e *Endpoint) viewOutgoing(ctx context.Context, entry store.OutboxEntry) (out Outgoing, err error) {
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		name, err := tx.Name(entry.Peer)
+		if err != nil {
+			return err
+		}
+		out, err = outgoingOf(entry, name)
+		return err
+	})
+	return out, err
+}
+
+func outgoingOf(entry store.OutboxEntry, name string) (Outgoing, error) {
+	content, err := delivery.StoredContent(entry)
+	if err != nil {
+		return Outgoing{}, err
+	}
+	out := Outgoing{
+		MessageID: entry.MessageID, To: entry.Peer, PeerName: name, Type: entry.Type, ThreadID: entry.ThreadID,
+		Body: content.Body, RequestID: entry.RequestID, State: stateOf(entry), Attempts: entry.Attempts, Relay: entry.Relay,
+		QueuedAt: entry.CreatedAt, ExpiresAt: delivery.ExpiresAt(entry), SettledAt: entry.SettledAt,
+		RemoteCode: entry.RemoteCode, LastError: entry.LastError,
+	}
+	if entry.State == store.Pending {
+		out.NextAttemptAt = entry.NextAttemptAt
+	}
+	return out, nil
+}
+
+func stateOf(entry store.OutboxEntry) string {
+	switch {
+	case entry.State == store.Pending && entry.Relay == "":
+		return StateQueued
+	case entry.State == store.Pending:
+		return StateRelayed
+	case entry.State == store.Expired && entry.Abandoned:
+		return StateAbandoned
+	}
+	return entry.State
+}

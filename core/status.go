@@ -1,0 +1,126 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// usableWarningSeconds is how long before its end a signing key is warned of.
+const usableWarningSeconds = 30 * 86400
+
+// StatusOptions say how to ask.
+type StatusOptions struct {
+	Offline bool // do not ask the relay
+}
+
+// Status is where an endpoint stands.
+type Status struct {
+	ACEID             string
+	UsableUntil       int64 // notAfter of the delegation, 0: until replaced
+	KELSeq            int64
+	Relay             string
+	Reachable         bool  // the relay answered
+	Registered        bool  // as the relay answers now
+	DescriptorExpires int64 // of the last published one, 0 never
+	Handle            string
+	Contact           string
+	Unhandled         int
+	OutboxPending     int
+	Requests          int
+	Warnings          []string
+}
+
+// Status reads the store and asks the relay once. A relay that does not answer
+// is no error.
+func (e *Endpoint) Status(ctx context.Context, o StatusOptions) (Status, error) {
+	now, err := e.now()
+	if err != nil {
+		return Status{}, err
+	}
+	state := e.config.Identity.State()
+	s := Status{ACEID: e.ACEID(), KELSeq: state.Seq(), Relay: e.config.Relay, Handle: e.handle(), Contact: e.config.Card.Contact}
+	if d := state.Delegated(); d != nil {
+		s.UsableUntil = d.NotAfter
+	}
+	err = e.store.View(ctx, func(tx *store.Tx) error { return s.count(tx, now) })
+	if err != nil {
+		return s, err
+	}
+	if !o.Offline {
+		if err := e.askRelay(ctx, &s, now); err != nil {
+			return s, err
+		}
+	}
+	s.warn(now, state.Usable(now), o)
+	return s, nil
+}
+
+func (s *Status) count(tx *store.Tx, now int64) error {
+	unhandled, err := tx.CountUnhandled()
+	if err != nil {
+		return err
+	}
+	s.Unhandled = int(unhandled)
+	if s.OutboxPending, err = tx.CountPending(); err != nil {
+		return err
+	}
+	requests, err := tx.Requests(now - wire.ContactRequestTTLSeconds)
+	if err != nil {
+		return err
+	}
+	s.Requests = len(requests)
+	own, ok, err := tx.Own(store.OwnDescriptor)
+	if err != nil || !ok || own.Relay == "" {
+		return err
+	}
+	agent, err := descriptor.DecodeStored(own.Raw)
+	if err == nil {
+		s.DescriptorExpires = agent.ExpiresAt
+	}
+	return err
+}
+
+// askRelay fetches one inbox entry, which only a registered identity may.
+func (e *Endpoint) askRelay(ctx context.Context, s *Status, now int64) error {
+	_, err := e.client.Inbox(ctx, e.config.Relay, streamStart, 1, now)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.Registered = err == nil
+	s.Reachable = err == nil || answered(err)
+	return nil
+}
+
+// answered reports whether a failure is one that the relay stated itself.
+func answered(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Status != 0
+}
+
+func (s *Status) warn(now int64, usable bool, o StatusOptions) {
+	add := func(format string, args ...any) { s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...)) }
+	switch {
+	case !usable:
+		add("the identity is not usable: no signing key is delegated, or its time is over")
+	case s.UsableUntil != 0 && s.UsableUntil-now < usableWarningSeconds:
+		add("the signing key ends in %d days", (s.UsableUntil-now)/86400)
+	}
+	switch {
+	case s.DescriptorExpires == 0:
+		add("nothing is published yet: peers cannot find this identity")
+	case s.DescriptorExpires <= now:
+		add("the published descriptor has expired: peers cannot reach this identity until it is published again")
+	}
+	if !o.Offline && !s.Reachable {
+		add("the relay does not answer")
+	}
+	if !o.Offline && s.Reachable && !s.Registered {
+		add("the identity is not registered at its relay")
+	}
+}

@@ -1,0 +1,110 @@
+package store
+
+// Contact is one row of the admission table (05#admission).
+type Contact struct {
+	Peer      string
+	State     string
+	Profile   string // "" when none is recorded
+	Since     int64
+	ExpiresAt int64 // 0: stays
+}
+
+const contactColumns = "peer, state, profile, since, expires_at"
+
+func scanContact(r scanner) (c Contact, err error) {
+	return c, r.Scan(&c.Peer, &c.State, &c.Profile, &c.Since, &c.ExpiresAt)
+}
+
+// Contact returns the row of a peer and whether there is one at now: an
+// expired row is none.
+func (tx *Tx) Contact(peer string, now int64) (Contact, bool, error) {
+	var c Contact
+	ok, err := tx.get("SELECT "+contactColumns+" FROM contact WHERE peer = ? AND (expires_at = 0 OR expires_at > ?)",
+		[]any{peer, now}, &c.Peer, &c.State, &c.Profile, &c.Since, &c.ExpiresAt)
+	return c, ok, err
+}
+
+// Contacts returns the rows that have not expired at now, oldest first.
+func (tx *Tx) Contacts(now int64) ([]Contact, error) {
+	return rows(tx, scanContact, "SELECT "+contactColumns+" FROM contact WHERE expires_at = 0 OR expires_at > ? ORDER BY since, peer", now)
+}
+
+// SetContact writes a row, in place of any the peer has.
+func (tx *Tx) SetContact(c Contact) error {
+	return tx.run("INSERT OR REPLACE INTO contact VALUES (?, ?, ?, ?, ?)", c.Peer, c.State, c.Profile, c.Since, c.ExpiresAt)
+}
+
+// DeleteContact removes the row of a peer.
+func (tx *Tx) DeleteContact(peer string) error {
+	return tx.run("DELETE FROM contact WHERE peer = ?", peer)
+}
+
+// Request is a held contact request (05#flow).
+type Request struct {
+	Peer       string
+	Body       []byte // canonical JSON of the ace:contact:1 body
+	ReceivedAt int64
+}
+
+func scanRequest(r scanner) (q Request, err error) {
+	return q, r.Scan(&q.Peer, &q.Body, &q.ReceivedAt)
+}
+
+// Requests returns the requests received after the given time, oldest first.
+func (tx *Tx) Requests(after int64) ([]Request, error) {
+	return rows(tx, scanRequest, "SELECT peer, body, received_at FROM request WHERE received_at > ? ORDER BY received_at, seq", after)
+}
+
+// Request returns the request of a peer received after the given time.
+func (tx *Tx) Request(peer string, after int64) (Request, bool, error) {
+	var q Request
+	ok, err := tx.get("SELECT peer, body, received_at FROM request WHERE peer = ? AND received_at > ?",
+		[]any{peer, after}, &q.Peer, &q.Body, &q.ReceivedAt)
+	return q, ok, err
+}
+
+// AddRequest holds a request, in place of the sender's earlier one.
+func (tx *Tx) AddRequest(q Request) error {
+	if err := tx.DeleteRequest(q.Peer); err != nil {
+		return err
+	}
+	return tx.run("INSERT INTO request (peer, body, received_at) VALUES (?, ?, ?)", q.Peer, q.Body, q.ReceivedAt)
+}
+
+// DeleteRequest removes the request of a peer.
+func (tx *Tx) DeleteRequest(peer string) error {
+	return tx.run("DELETE FROM request WHERE peer = ?", peer)
+}
+
+// DeleteRequests removes the requests received at or before the given time.
+func (tx *Tx) DeleteRequests(until int64) error {
+	return tx.run("DELETE FROM request WHERE received_at <= ?", until)
+}
+
+// PermitDirection says who issued a permit.
+type PermitDirection string
+
+// The directions of a permit.
+const (
+	PermitIssued PermitDirection = "issued" // by this identity to the peer
+	PermitHeld   PermitDirection = "held"   // by the peer to this identity
+)
+
+// Permit is a delivery permit as it is kept (05#delivery-permits).
+type Permit struct {
+	Raw                 []byte // canonical JSON
+	IssuedAt, ExpiresAt int64
+}
+
+// Permit returns the permit kept for a peer and whether there is one.
+func (tx *Tx) Permit(peer string, d PermitDirection) (Permit, bool, error) {
+	var p Permit
+	ok, err := tx.get("SELECT raw, issued_at, expires_at FROM permit WHERE peer = ? AND direction = ?",
+		[]any{peer, string(d)}, &p.Raw, &p.IssuedAt, &p.ExpiresAt)
+	return p, ok, err
+}
+
+// SetPermit keeps a permit in place of the peer's earlier one.
+func (tx *Tx) SetPermit(peer string, d PermitDirection, p Permit) error {
+	return tx.run("INSERT OR REPLACE INTO permit VALUES (?, ?, ?, ?, ?)", peer, string(d), p.Raw, p.IssuedAt, p.ExpiresAt)
+}

@@ -1,0 +1,79 @@
+package store
+
+// How many entries the bounded tables keep.
+const (
+	maxAudit      = 1000
+	maxQuarantine = 100
+	maxFetches    = 1000
+)
+
+// AddRetry counts a fetch of an inbox entry that ended in retry and returns the
+// count (06#receive-pipeline). Counts of entries that the relay no longer
+// serves are forgotten in time.
+func (tx *Tx) AddRetry(streamID string, now int64) (int64, error) {
+	if err := tx.run("INSERT INTO fetch VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET retries = retries + 1, at = excluded.at", streamID, now); err != nil {
+		return 0, err
+	}
+	if err := tx.run("DELETE FROM fetch WHERE stream_id IN (SELECT stream_id FROM fetch ORDER BY at DESC, stream_id LIMIT -1 OFFSET ?)", maxFetches); err != nil {
+		return 0, err
+	}
+	var n int64
+	_, err := tx.get("SELECT retries FROM fetch WHERE stream_id = ?", []any{streamID}, &n)
+	return n, err
+}
+
+// ClearRetries forgets the count of an entry that has its final disposition.
+func (tx *Tx) ClearRetries(streamID string) error {
+	return tx.run("DELETE FROM fetch WHERE stream_id = ?", streamID)
+}
+
+// HasRetries reports whether a fetch of the entry ended in retry.
+func (tx *Tx) HasRetries(streamID string) (bool, error) {
+	var one int
+	return tx.get("SELECT 1 FROM fetch WHERE stream_id = ?", []any{streamID}, &one)
+}
+
+// Quarantined is an inbox entry that was given up.
+type Quarantined struct {
+	StreamID string
+	Packet   []byte // canonical JSON
+	Code     string // of the last failure
+	At       int64
+}
+
+// AddQuarantine records an entry that was given up. The newest 100 are kept.
+func (tx *Tx) AddQuarantine(q Quarantined) error {
+	if err := tx.run("INSERT INTO quarantine (stream_id, packet, code, at) VALUES (?, ?, ?, ?)", q.StreamID, q.Packet, q.Code, q.At); err != nil {
+		return err
+	}
+	return tx.run("DELETE FROM quarantine WHERE seq <= (SELECT max(seq) FROM quarantine) - ?", maxQuarantine)
+}
+
+// Quarantine returns the recorded entries, oldest first.
+func (tx *Tx) Quarantine() ([]Quarantined, error) {
+	return rows(tx, func(r scanner) (q Quarantined, err error) { return q, r.Scan(&q.StreamID, &q.Packet, &q.Code, &q.At) },
+		"SELECT stream_id, packet, code, at FROM quarantine ORDER BY seq")
+}
+
+// Audit says what became of a packet that was not delivered.
+type Audit struct {
+	At              int64
+	MessageID, Peer string // as the packet states them, "" when it states none
+	Outcome, Code   string
+}
+
+// AddAudit records what became of a packet. The newest 1000 are kept.
+func (tx *Tx) AddAudit(a Audit) error {
+	if err := tx.run("INSERT INTO audit (at, message_id, peer, outcome, code) VALUES (?, ?, ?, ?, ?)", a.At, a.MessageID, a.Peer, a.Outcome, a.Code); err != nil {
+		return err
+	}
+	return tx.run("DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", maxAudit)
+}
+
+// Audits returns the recorded outcomes, oldest first.
+func (tx *Tx) Audits() ([]Audit, error) {
+	return rows(tx, func(r scanner) (a Audit, err error) {
+		return a, r.Scan(&a.At, &a.MessageID, &a.Peer, &a.Outcome, &a.Code)
+	},
+		"SELECT at, message_id, peer, outcome, code FROM audit ORDER BY seq")
+}

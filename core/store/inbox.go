@@ -1,0 +1,78 @@
+package store
+
+import "strings"
+
+// Message is a delivered message: the delivery record of 06#receive-pipeline
+// step 10 and what the application reads.
+type Message struct {
+	MessageID  string
+	Peer       string // who sent it
+	Type       string
+	ThreadID   string
+	Body       []byte // canonical JSON
+	SentAt     int64
+	ReceivedAt int64
+	Handled    bool
+}
+
+const messageColumns = "message_id, peer, type, thread_id, body, sent_at, received_at, handled"
+
+func (m *Message) fields() []any {
+	return []any{&m.MessageID, &m.Peer, &m.Type, &m.ThreadID, &m.Body, &m.SentAt, &m.ReceivedAt, &m.Handled}
+}
+
+func scanMessage(r scanner) (m Message, err error) { return m, r.Scan(m.fields()...) }
+
+// AddMessage stores a delivered message. One that is there already stays as it
+// is: the record of a message is written once per (peer, message ID).
+func (tx *Tx) AddMessage(m Message) error {
+	return tx.run("INSERT INTO message ("+messageColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		m.MessageID, m.Peer, m.Type, m.ThreadID, m.Body, m.SentAt, m.ReceivedAt, m.Handled)
+}
+
+// MessageFilter selects messages. Zero members select everything.
+type MessageFilter struct {
+	Peer, Type, ThreadID string
+	Unhandled            bool
+	Since                int64 // received at or after
+	Limit                int   // the newest Limit
+}
+
+// Messages returns the selected messages, oldest first.
+func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
+	where, args := []string{"received_at >= ?"}, []any{f.Since}
+	for column, value := range map[string]string{"peer": f.Peer, "type": f.Type, "thread_id": f.ThreadID} {
+		if value != "" {
+			where, args = append(where, column+" = ?"), append(args, value)
+		}
+	}
+	if f.Unhandled {
+		where = append(where, "handled = 0")
+	}
+	limit := -1
+	if f.Limit > 0 {
+		limit = f.Limit
+	}
+	return rows(tx, scanMessage, "SELECT "+messageColumns+" FROM (SELECT seq, "+messageColumns+" FROM message WHERE "+
+		strings.Join(where, " AND ")+" ORDER BY seq DESC LIMIT ?) ORDER BY seq", append(args, limit)...)
+}
+
+// MessagesWithPrefix returns at most limit messages whose ID begins with
+// prefix, which has to be made of hex digits and hyphens.
+func (tx *Tx) MessagesWithPrefix(prefix string, limit int) ([]Message, error) {
+	return rows(tx, scanMessage, "SELECT "+messageColumns+" FROM message WHERE message_id >= ? AND message_id < ? ORDER BY message_id LIMIT ?",
+		prefix, prefix+"~", limit)
+}
+
+// SetHandled marks the messages with the given ID and reports whether there is
+// one.
+func (tx *Tx) SetHandled(messageID string) (bool, error) {
+	n, err := tx.exec("UPDATE message SET handled = 1 WHERE message_id = ?", messageID)
+	return n > 0, err
+}
+
+// CountUnhandled returns how many messages are not marked as handled.
+func (tx *Tx) CountUnhandled() (int64, error) {
+	n, _, err := tx.counter("unhandled")
+	return n, err
+}

@@ -1,0 +1,107 @@
+package store
+
+// The states of an [OutboxEntry] (06#outbox-sender).
+const (
+	Pending   = "pending"
+	Delivered = "delivered"
+	Rejected  = "rejected"
+	Expired   = "expired"
+)
+
+// OutboxEntry is one message of the Outbox (06#outbox-sender).
+type OutboxEntry struct {
+	MessageID      string
+	Peer           string
+	Content        []byte // canonical private content without its protocol members
+	Type           string
+	ThreadID       string
+	RequestID      string // local idempotency key, "" without
+	CreatedAt      int64
+	State          string
+	Attempts       int
+	FirstAttemptAt int64 // 0 before
+	NextAttemptAt  int64
+	ClaimedUntil   int64  // an attempt is being made until then, 0: none
+	Prekey         string // of the latest attempt, "" when that encrypted nothing
+	PrekeyIsPeer   bool   // that prekey was a peer prekey
+	Relay          string // that accepted it last, "" before
+	SettledAt      int64  // 0 while pending
+	Abandoned      bool
+	RemoteCode     string
+	LastError      string
+}
+
+const outboxColumns = `message_id, peer, content, type, thread_id, request_id, created_at, state, attempts, first_attempt_at,
+	next_attempt_at, claimed_until, prekey, prekey_is_peer, relay, settled_at, abandoned, remote_code, last_error`
+
+func (e *OutboxEntry) fields() []any {
+	return []any{&e.MessageID, &e.Peer, &e.Content, &e.Type, &e.ThreadID, &e.RequestID, &e.CreatedAt, &e.State, &e.Attempts, &e.FirstAttemptAt,
+		&e.NextAttemptAt, &e.ClaimedUntil, &e.Prekey, &e.PrekeyIsPeer, &e.Relay, &e.SettledAt, &e.Abandoned, &e.RemoteCode, &e.LastError}
+}
+
+func scanOutbox(r scanner) (e OutboxEntry, err error) { return e, r.Scan(e.fields()...) }
+
+// AddOutbox stores a new entry.
+func (tx *Tx) AddOutbox(e OutboxEntry) error {
+	return tx.run("INSERT INTO outbox ("+outboxColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		e.MessageID, e.Peer, e.Content, e.Type, e.ThreadID, e.RequestID, e.CreatedAt, e.State, e.Attempts, e.FirstAttemptAt,
+		e.NextAttemptAt, e.ClaimedUntil, e.Prekey, e.PrekeyIsPeer, e.Relay, e.SettledAt, e.Abandoned, e.RemoteCode, e.LastError)
+}
+
+// Outbox returns an entry and whether there is one.
+func (tx *Tx) Outbox(messageID string) (OutboxEntry, bool, error) {
+	var e OutboxEntry
+	ok, err := tx.get("SELECT "+outboxColumns+" FROM outbox WHERE message_id = ?", []any{messageID}, e.fields()...)
+	return e, ok, err
+}
+
+// OutboxByRequest returns the entry made for a peer with an idempotency key.
+func (tx *Tx) OutboxByRequest(peer, requestID string) (OutboxEntry, bool, error) {
+	var e OutboxEntry
+	ok, err := tx.get("SELECT "+outboxColumns+" FROM outbox WHERE peer = ? AND request_id = ? AND request_id <> ''", []any{peer, requestID}, e.fields()...)
+	return e, ok, err
+}
+
+// OutboxEntries returns all entries, oldest first.
+func (tx *Tx) OutboxEntries() ([]OutboxEntry, error) {
+	return rows(tx, scanOutbox, "SELECT "+outboxColumns+" FROM outbox ORDER BY seq")
+}
+
+// OutboxPending returns the entries without an outcome whose next attempt is at
+// or before the given time, in that order.
+func (tx *Tx) OutboxPending(until int64) ([]OutboxEntry, error) {
+	return rows(tx, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE state = 'pending' AND next_attempt_at <= ? ORDER BY next_attempt_at, seq", until)
+}
+
+// OutboxStarted returns the pending entries first attempted at or before the
+// given time.
+func (tx *Tx) OutboxStarted(until int64) ([]OutboxEntry, error) {
+	return rows(tx, scanOutbox, `SELECT `+outboxColumns+` FROM outbox
+		WHERE state = 'pending' AND attempts > 0 AND first_attempt_at <= ? ORDER BY seq`, until)
+}
+
+// CountPending returns how many entries have no outcome.
+func (tx *Tx) CountPending() (int, error) {
+	var n int
+	_, err := tx.get("SELECT count(*) FROM outbox WHERE state = 'pending'", nil, &n)
+	return n, err
+}
+
+// SaveOutbox writes what changes about an entry. The message itself stays.
+func (tx *Tx) SaveOutbox(e OutboxEntry) error {
+	return tx.run(`UPDATE outbox SET state = ?, attempts = ?, first_attempt_at = ?, next_attempt_at = ?, claimed_until = ?, prekey = ?,
+		prekey_is_peer = ?, relay = ?, settled_at = ?, abandoned = ?, remote_code = ?, last_error = ? WHERE message_id = ?`,
+		e.State, e.Attempts, e.FirstAttemptAt, e.NextAttemptAt, e.ClaimedUntil, e.Prekey,
+		e.PrekeyIsPeer, e.Relay, e.SettledAt, e.Abandoned, e.RemoteCode, e.LastError, e.MessageID)
+}
+
+// ReceiptApplied reports whether a receipt was applied to a message earlier.
+func (tx *Tx) ReceiptApplied(messageID, outcome, prekey string) (bool, error) {
+	var one int
+	return tx.get("SELECT 1 FROM applied_receipt WHERE message_id = ? AND outcome = ? AND prekey = ?", []any{messageID, outcome, prekey}, &one)
+}
+
+// SetReceiptApplied records that a receipt was applied to a message.
+func (tx *Tx) SetReceiptApplied(messageID, outcome, prekey string) error {
+	return tx.run("INSERT OR IGNORE INTO applied_receipt VALUES (?, ?, ?)", messageID, outcome, prekey)
+}

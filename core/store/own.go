@@ -1,0 +1,76 @@
+package store
+
+import "github.com/ace-toolkit/ace/core/fault"
+
+// DocumentKind names a document that this identity signs and publishes.
+type DocumentKind string
+
+// The published documents.
+const (
+	OwnDescriptor DocumentKind = "descriptor"
+	OwnCard       DocumentKind = "card"
+)
+
+// Document is an own document as last signed.
+type Document struct {
+	IssuedAt int64
+	Raw      []byte // canonical JSON
+	Relay    string // the relay that confirmed it, "" before
+}
+
+// Own returns a document of this identity and whether there is one.
+func (tx *Tx) Own(kind DocumentKind) (Document, bool, error) {
+	var d Document
+	ok, err := tx.get("SELECT issued_at, raw, relay FROM own WHERE kind = ?", []any{string(kind)}, &d.IssuedAt, &d.Raw, &d.Relay)
+	return d, ok, err
+}
+
+// SetOwn keeps a document of this identity.
+func (tx *Tx) SetOwn(kind DocumentKind, d Document) error {
+	return tx.run("INSERT OR REPLACE INTO own VALUES (?, ?, ?, ?)", string(kind), d.IssuedAt, d.Raw, d.Relay)
+}
+
+// Registration is the last registration at a relay (07#registration).
+type Registration struct {
+	Timestamp int64
+	KELEnd    string // hash of the last event registered
+}
+
+// Registration returns the last registration at a relay.
+func (tx *Tx) Registration(relay string) (Registration, bool, error) {
+	var r Registration
+	ok, err := tx.get("SELECT timestamp, kel_end FROM registration WHERE relay = ?", []any{relay}, &r.Timestamp, &r.KELEnd)
+	return r, ok, err
+}
+
+// SetRegistration records a registration at a relay.
+func (tx *Tx) SetRegistration(relay string, r Registration) error {
+	return tx.run("INSERT OR REPLACE INTO registration VALUES (?, ?, ?)", relay, r.Timestamp, r.KELEnd)
+}
+
+// Bind makes the store that of one identity, once. Code: storage_failed when it
+// is that of another.
+func (tx *Tx) Bind(aceID string) error {
+	var bound string
+	ok, err := tx.get("SELECT value FROM note WHERE name = 'identity'", nil, &bound)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return tx.run("INSERT INTO note VALUES ('identity', ?)", aceID)
+	case bound != aceID:
+		return fault.New(fault.StorageFailed, "store belongs to %s, not to %s", bound, aceID)
+	}
+	return nil
+}
+
+// counter returns a named integer and whether it is there.
+func (tx *Tx) counter(name string) (int64, bool, error) {
+	var n int64
+	ok, err := tx.get("SELECT value FROM counter WHERE name = ?", []any{name}, &n)
+	return n, ok, err
+}
+
+func (tx *Tx) setCounter(name string, n int64) error {
+	return tx.run("INSERT OR REPLACE INTO counter VALUES (?, ?)", name, n)
+}

@@ -1,0 +1,126 @@
+package store
+
+// Seen is one entry of the seen store. Entries are ordered by (timestamp, peer,
+// message ID), the strings by their bytes (06#deduplication).
+type Seen struct {
+	Timestamp       int64
+	Peer, MessageID string
+}
+
+func scanSeen(r scanner) (e Seen, err error) { return e, r.Scan(&e.Timestamp, &e.Peer, &e.MessageID) }
+
+// SeenHorizon returns H and whether the seen store was ever started.
+func (tx *Tx) SeenHorizon() (int64, bool, error) { return tx.counter("seen_horizon") }
+
+// SetSeenHorizon sets H.
+func (tx *Tx) SetSeenHorizon(h int64) error { return tx.setCounter("seen_horizon", h) }
+
+// HasHistory reports whether any packet was ever taken in.
+func (tx *Tx) HasHistory() (bool, error) {
+	var one int
+	return tx.get("SELECT 1 WHERE EXISTS (SELECT 1 FROM seen) OR EXISTS (SELECT 1 FROM message)", nil, &one)
+}
+
+// HasSeen reports whether the message is in the seen store.
+func (tx *Tx) HasSeen(peer, messageID string) (bool, error) {
+	var one int
+	return tx.get("SELECT 1 FROM seen WHERE peer = ? AND message_id = ?", []any{peer, messageID}, &one)
+}
+
+// AddSeen inserts an entry.
+func (tx *Tx) AddSeen(e Seen) error {
+	return tx.run("INSERT INTO seen VALUES (?, ?, ?)", e.Timestamp, e.Peer, e.MessageID)
+}
+
+// SeenCount returns the number of entries.
+func (tx *Tx) SeenCount() (int64, error) {
+	n, _, err := tx.counter("seen_total")
+	return n, err
+}
+
+// SeenCountOf returns the number of entries of one sender.
+func (tx *Tx) SeenCountOf(peer string) (int64, error) {
+	var n int64
+	_, err := tx.get("SELECT entries FROM seen_sender WHERE peer = ?", []any{peer}, &n)
+	return n, err
+}
+
+// SmallestSeen returns the smallest entry and whether there is one.
+func (tx *Tx) SmallestSeen() (Seen, bool, error) {
+	var e Seen
+	ok, err := tx.get("SELECT timestamp, peer, message_id FROM seen ORDER BY timestamp, peer, message_id LIMIT 1", nil, &e.Timestamp, &e.Peer, &e.MessageID)
+	return e, ok, err
+}
+
+// LatestSeenBefore returns the greatest timestamp below t of any entry and
+// whether there is one.
+func (tx *Tx) LatestSeenBefore(t int64) (int64, bool, error) {
+	var at int64
+	ok, err := tx.get("SELECT timestamp FROM seen WHERE timestamp < ? ORDER BY timestamp DESC LIMIT 1", []any{t}, &at)
+	return at, ok, err
+}
+
+// SmallestSeenOf returns the smallest entry of one sender and whether there is
+// one.
+func (tx *Tx) SmallestSeenOf(peer string) (Seen, bool, error) {
+	var e Seen
+	ok, err := tx.get("SELECT timestamp, peer, message_id FROM seen WHERE peer = ? ORDER BY timestamp, message_id LIMIT 1",
+		[]any{peer}, &e.Timestamp, &e.Peer, &e.MessageID)
+	return e, ok, err
+}
+
+// DeleteSeenOf removes the entries of one sender up to a timestamp.
+func (tx *Tx) DeleteSeenOf(peer string, until int64) error {
+	return tx.run("DELETE FROM seen WHERE peer = ? AND timestamp <= ?", peer, until)
+}
+
+// DeleteSeen removes the entries up to a timestamp.
+func (tx *Tx) DeleteSeen(until int64) error {
+	return tx.run("DELETE FROM seen WHERE timestamp <= ?", until)
+}
+
+// SeenEntries returns all entries in order.
+func (tx *Tx) SeenEntries() ([]Seen, error) {
+	return rows(tx, scanSeen, "SELECT timestamp, peer, message_id FROM seen ORDER BY timestamp, peer, message_id")
+}
+
+// SenderHorizon is H[peer].
+type SenderHorizon struct {
+	Peer    string
+	Horizon int64
+}
+
+// SenderHorizon returns H[peer] and whether there is one.
+func (tx *Tx) SenderHorizon(peer string) (int64, bool, error) {
+	var h int64
+	ok, err := tx.get("SELECT horizon FROM seen_horizon WHERE peer = ?", []any{peer}, &h)
+	return h, ok, err
+}
+
+// RaiseSenderHorizon sets H[peer] to the greater of itself and h, and returns
+// it.
+func (tx *Tx) RaiseSenderHorizon(peer string, h int64) (int64, error) {
+	var raised int64
+	_, err := tx.get(`INSERT INTO seen_horizon VALUES (?, ?)
+		ON CONFLICT DO UPDATE SET horizon = max(horizon, excluded.horizon) RETURNING horizon`, []any{peer, h}, &raised)
+	return raised, err
+}
+
+// DeleteSenderHorizons removes every H[x] up to h.
+func (tx *Tx) DeleteSenderHorizons(h int64) error {
+	return tx.run("DELETE FROM seen_horizon WHERE horizon <= ?", h)
+}
+
+// CountSenderHorizons returns the number of sender horizons.
+func (tx *Tx) CountSenderHorizons() (int64, error) {
+	var n int64
+	_, err := tx.get("SELECT count(*) FROM seen_horizon", nil, &n)
+	return n, err
+}
+
+// SenderHorizons returns the first limit sender horizons ordered by (H[x], x);
+// a negative limit means all.
+func (tx *Tx) SenderHorizons(limit int64) ([]SenderHorizon, error) {
+	return rows(tx, func(r scanner) (s SenderHorizon, err error) { return s, r.Scan(&s.Peer, &s.Horizon) },
+		"SELECT peer, horizon FROM seen_horizon ORDER BY horizon, peer LIMIT ?", limit)
+}

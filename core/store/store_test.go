@@ -1,0 +1,298 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+)
+
+const alice = "ace:sha256:aaaa"
+
+func open(t *testing.T, path string, key *suite.Seed) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), path, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func newStore(t *testing.T) *store.Store {
+	return open(t, filepath.Join(t.TempDir(), "ace", "store.db"), suite.NewSeed())
+}
+
+func update(t *testing.T, s *store.Store, f func(*store.Tx) error) {
+	t.Helper()
+	if err := s.Update(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFilesAreTheOwnersAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ace")
+	path := filepath.Join(dir, "store.db")
+	s := open(t, path, suite.NewSeed())
+	update(t, s, func(tx *store.Tx) error { return tx.Bind(alice) })
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %04o", f.Name(), info.Mode().Perm())
+		}
+	}
+}
+
+func TestOpenRefusesWhatOthersCanReach(t *testing.T) {
+	for _, c := range []struct {
+		name, chmod string
+		mode        os.FileMode
+	}{{"store.db", "chmod 0600", 0o640}, {".", "chmod 0700", 0o755}} {
+		dir := filepath.Join(t.TempDir(), "ace")
+		path := filepath.Join(dir, "store.db")
+		key := suite.NewSeed()
+		s, err := store.Open(t.Context(), path, key)
+		if err != nil || s.Close() != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, c.name), c.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err = store.Open(t.Context(), path, key)
+		if !errors.Is(err, fault.StorageFailed) || !strings.Contains(err.Error(), c.chmod) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestStoreOfANewerProgramIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ace", "store.db")
+	key := suite.NewSeed()
+	s, err := store.Open(t.Context(), path, key)
+	if err != nil || s.Close() != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("PRAGMA user_version = 999"); err != nil || db.Close() != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(t.Context(), path, key); !errors.Is(err, fault.StorageFailed) {
+		t.Fatalf("opened: %v", err)
+	}
+}
+
+func TestFailedUpdateChangesNothing(t *testing.T) {
+	s := newStore(t)
+	broken := errors.New("broken")
+	err := s.Update(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(tx.SetPin(alice, store.Pin{KEL: []byte("[]")}), broken)
+	})
+	if !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	update(t, s, func(tx *store.Tx) error {
+		if _, ok, err := tx.Pin(alice); ok || err != nil {
+			t.Errorf("pin is there: %v", err)
+		}
+		return nil
+	})
+}
+
+func TestEndOfContextIsNoStorageFailure(t *testing.T) {
+	s := newStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Update(ctx, func(*store.Tx) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func TestTwoProcessesShareAStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ace", "store.db")
+	key := suite.NewSeed()
+	a, b := open(t, path, key), open(t, path, key)
+	update(t, a, func(tx *store.Tx) error { return tx.SetName(alice, "al") })
+	if err := b.View(t.Context(), func(tx *store.Tx) error {
+		name, err := tx.Name(alice)
+		if name != "al" {
+			t.Errorf("name %q", name)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBinding(t *testing.T) {
+	s := newStore(t)
+	update(t, s, func(tx *store.Tx) error { return tx.Bind(alice) })
+	update(t, s, func(tx *store.Tx) error { return tx.Bind(alice) })
+	err := s.Update(t.Context(), func(tx *store.Tx) error { return tx.Bind("ace:sha256:bbbb") })
+	if !errors.Is(err, fault.StorageFailed) {
+		t.Fatal(err)
+	}
+}
+
+func TestReceiveLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ace", "store.db")
+	key := suite.NewSeed()
+	a, b := open(t, path, key), open(t, path, key)
+	lock, err := a.LockReceive("ace listen", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.LockReceive("ace pull", 8)
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Code != fault.LockBusy || !strings.Contains(e.Holder, "ace listen") {
+		t.Fatalf("second lock: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.LockReceive("ace pull", 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func prekey(peer, slot string) store.Prekey {
+	seed := suite.NewSeed()
+	dk := suite.NewDecapsulationKey(seed)
+	defer dk.Destroy()
+	return store.Prekey{ID: suite.Hex256(dk.PublicKey()), Peer: peer, Slot: slot, PublicKey: dk.PublicKey(), Seed: seed, At: 5}
+}
+
+func TestPrekeys(t *testing.T) {
+	s := newStore(t)
+	offered, current := prekey(alice, store.SlotOffered), prekey("", store.SlotCurrent)
+	update(t, s, func(tx *store.Tx) error {
+		return errors.Join(tx.PutPrekey(offered), tx.PutPrekey(current), tx.MovePrekey(offered.ID, store.SlotInUse, 9))
+	})
+	update(t, s, func(tx *store.Tx) error {
+		got, err := tx.Prekeys(alice)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%d keys: %v", len(got), err)
+		}
+		if k := got[0]; k.ID != offered.ID || k.Slot != store.SlotInUse || k.At != 9 || !k.Seed.Equal(offered.Seed) {
+			t.Errorf("got %+v", k)
+		}
+		return tx.DeletePrekey(offered.ID)
+	})
+	update(t, s, func(tx *store.Tx) error {
+		if got, err := tx.Prekeys(alice); len(got) != 0 || err != nil {
+			t.Errorf("%d keys: %v", len(got), err)
+		}
+		return nil
+	})
+}
+
+// A sealed seed opens only in its own row and under its own vault key.
+func TestSealedSeedIsBoundToItsRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ace", "store.db")
+	key := suite.NewSeed()
+	s := open(t, path, key)
+	k := prekey(alice, store.SlotOffered)
+	update(t, s, func(tx *store.Tx) error { return tx.PutPrekey(k) })
+
+	other := open(t, path, suite.NewSeed())
+	view := func(s *store.Store, peer string) error {
+		return s.View(t.Context(), func(tx *store.Tx) error { _, err := tx.Prekeys(peer); return err })
+	}
+	if err := view(other, alice); !errors.Is(err, fault.StorageFailed) {
+		t.Errorf("another vault key: %v", err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("UPDATE prekey SET peer = 'ace:sha256:bbbb'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := view(s, "ace:sha256:bbbb"); !errors.Is(err, fault.StorageFailed) {
+		t.Errorf("another row: %v", err)
+	}
+}
+
+// After a deleted key was scrubbed, neither its sealed seed nor its public key
+// is in any file.
+func TestDeletedSeedLeavesTheFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ace")
+	path := filepath.Join(dir, "store.db")
+	s := open(t, path, suite.NewSeed())
+	k := prekey(alice, store.SlotOffered)
+	update(t, s, func(tx *store.Tx) error { return tx.PutPrekey(k) })
+	sealed := sealedSeed(t, path, k.ID)
+	for name, b := range map[string][]byte{"sealed seed": sealed, "public key": k.PublicKey} {
+		if !inFiles(t, dir, b) {
+			t.Fatalf("%s is in no file: the test does not look", name)
+		}
+	}
+	update(t, s, func(tx *store.Tx) error { return tx.DeletePrekey(k.ID) })
+	if err := s.Scrub(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"sealed seed": sealed, "public key": k.PublicKey} {
+		if inFiles(t, dir, b) {
+			t.Errorf("%s is still in a file", name)
+		}
+	}
+}
+
+func sealedSeed(t *testing.T, path, id string) []byte {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var sealed []byte
+	if err := db.QueryRow("SELECT sealed FROM prekey WHERE id = ?", id).Scan(&sealed); err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+func inFiles(t *testing.T, dir string, b []byte) bool {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A long value may be split over pages: its first bytes tell enough.
+		if bytes.Contains(data, b[:24]) {
+			return true
+		}
+	}
+	return false
+}

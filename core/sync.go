@@ -1,0 +1,230 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/relayclient"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// streamStart is the since of an inbox from its start (07#inbox).
+const streamStart = "-"
+
+// refetchSeconds is how long a listener waits before it fetches an entry again
+// that ended in retry or hold. A shorter wait could spend all fetches that
+// MAX_FETCH_ATTEMPTS allows while a pin refresh is still suppressed.
+const refetchSeconds = wire.PinRefreshIntervalSeconds + 1
+
+// PullReport counts what a pull did.
+type PullReport struct {
+	Fetched, Delivered, Duplicates, Receipts, ContactRequests, Dropped, Rejected, Quarantined int
+
+	Held     bool // stopped for lack of capacity
+	Retrying bool // stopped at an entry that is to be fetched again
+}
+
+func (r *PullReport) add(result delivery.Result) {
+	switch result.Outcome {
+	case delivery.Duplicate:
+		r.Duplicates++
+	case delivery.Dropped:
+		r.Dropped++
+	case delivery.Rejected:
+		r.Rejected++
+	case delivery.Quarantined:
+		r.Quarantined++
+	}
+	if result.Message != nil {
+		r.Delivered++
+	}
+	if result.Receipt != nil {
+		r.Receipts++
+	}
+	if result.Request != nil {
+		r.ContactRequests++
+	}
+}
+
+// Pull drains the inbox once, at most max entries, 0 being all, and reports
+// each event, in order, after it is durable. It holds the receive lock while it
+// runs. The report is valid also beside an error. Codes: lock_busy, which names
+// the holder, storage_failed, and those of 07#client-rules.
+func (e *Endpoint) Pull(ctx context.Context, max int, on func(Event)) (PullReport, error) {
+	lock, err := e.lockReceive()
+	if err != nil {
+		return PullReport{}, err
+	}
+	report, err := e.drain(ctx, max, on)
+	return report, errors.Join(err, lock.Release())
+}
+
+func (e *Endpoint) lockReceive() (*ownerfile.Lock, error) {
+	now, err := e.now()
+	if err != nil {
+		return nil, err
+	}
+	return e.store.LockReceive(e.config.ReceiveBy, now)
+}
+
+func (e *Endpoint) drain(ctx context.Context, max int, on func(Event)) (PullReport, error) {
+	var report PullReport
+	observe := func(r delivery.Result) {
+		report.add(r)
+		e.tell(ctx, r, on)
+	}
+	pulled, err := e.pullRegistered(ctx, max, observe)
+	report.Fetched = pulled.Fetched
+	report.Held = pulled.Last == delivery.Hold
+	report.Retrying = pulled.Last == delivery.Retry
+	return report, err
+}
+
+// pullRegistered pulls, and once more after a registration when the relay does
+// not know the identity.
+func (e *Endpoint) pullRegistered(ctx context.Context, max int, on func(delivery.Result)) (delivery.Report, error) {
+	pulled, err := e.node.Pull(ctx, streamStart, max, e.config.Clock, on)
+	if !errors.Is(err, fault.NotRegistered) {
+		return pulled, err
+	}
+	if err := e.registerAgain(ctx); err != nil {
+		return pulled, err
+	}
+	return e.node.Pull(ctx, streamStart, max, e.config.Clock, on)
+}
+
+func (e *Endpoint) registerAgain(ctx context.Context) error {
+	now, err := e.now()
+	if err != nil {
+		return err
+	}
+	_, err = e.register(ctx, now)
+	return err
+}
+
+// Listen follows the inbox until ctx ends, which is a nil error, and reports
+// each event, in order, after it is durable. It holds the receive lock. Codes:
+// lock_busy, which names the holder, relay_unavailable after ten failures in a
+// row (07#client-rules), not_registered when a registration does not help,
+// storage_failed.
+func (e *Endpoint) Listen(ctx context.Context, on func(Event)) error {
+	lock, err := e.lockReceive()
+	if err != nil {
+		return err
+	}
+	l := &listening{Endpoint: e, on: on}
+	err = l.run(ctx)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return errors.Join(err, lock.Release())
+}
+
+// listening is one Listen.
+type listening struct {
+	*Endpoint
+	on func(Event)
+}
+
+// errRefetch ends a stream at an entry that has to be fetched again.
+var errRefetch = errors.New("an entry is to be fetched again")
+
+// run drains the inbox by pages, which is the faster way to catch up, and then
+// follows the stream, over and over when an entry has to be fetched again.
+func (l *listening) run(ctx context.Context) error {
+	registered := false
+	for {
+		err := l.follow(ctx)
+		switch {
+		case errors.Is(err, errRefetch):
+			if err := sleep(ctx, refetchSeconds); err != nil {
+				return err
+			}
+		case errors.Is(err, fault.NotRegistered) && !registered:
+			registered = true
+			if err := l.registerAgain(ctx); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+func (l *listening) follow(ctx context.Context) error {
+	pulled, err := l.node.Pull(ctx, streamStart, 0, l.config.Clock, func(r delivery.Result) { l.tell(ctx, r, l.on) })
+	switch {
+	case err == nil && !pulled.Last.Final():
+		return errRefetch
+	case err != nil && fault.CodeOf(err).Category() != fault.Transient:
+		return err
+	}
+	// A transient failure is the stream's to retry: it replays what is left.
+	return l.client.Listen(ctx, l.config.Relay, relayclient.Listener{
+		Since: pulled.Since, Clock: l.config.Clock, Handle: l.handle, Retrying: l.retrying,
+	})
+}
+
+func (l *listening) handle(ctx context.Context, e relayclient.Event) (processed bool, err error) {
+	switch e.Type {
+	case relayapi.EventConnected:
+		l.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "connected"}})
+		return false, nil
+	case relayapi.EventCatchup, relayapi.EventMessage:
+		return l.take(ctx, delivery.Entry(e.Entry))
+	}
+	return false, nil
+}
+
+// take processes one entry of the stream and acknowledges it.
+func (l *listening) take(ctx context.Context, entry delivery.Entry) (processed bool, err error) {
+	page, err := l.node.ReceivePage(ctx, []delivery.Entry{entry}, l.config.Clock, func(r delivery.Result) { l.tell(ctx, r, l.on) })
+	if err != nil {
+		return false, err
+	}
+	if page.Through == "" {
+		return false, errRefetch
+	}
+	err = l.client.Ack(ctx, l.config.Relay, page.Through, l.config.Clock())
+	if fault.CodeOf(err).Category() == fault.Transient {
+		err = nil // the next acknowledgement covers this one
+	}
+	return err == nil, err
+}
+
+func (l *listening) retrying(err error, delay int64) {
+	l.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "reconnecting", InSeconds: delay, Reason: err.Error()}})
+}
+
+func sleep(ctx context.Context, seconds int64) error {
+	timer := time.NewTimer(time.Duration(seconds) * time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tell reports the events of one result. They are durable, and not being able to
+// read the store for a moment takes nothing from that.
+func (e *Endpoint) tell(ctx context.Context, r delivery.Result, on func(Event)) {
+	if on == nil {
+		return
+	}
+	var events []Event
+	_ = e.store.View(context.WithoutCancel(ctx), func(tx *store.Tx) (err error) {
+		events, err = eventsOf(tx, r)
+		return err
+	})
+	for _, event := range events {
+		on(event)
+	}
+}

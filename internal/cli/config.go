@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core/fault"
+)
+
+// config is the configuration file. What a file does not say stays as a less
+// specific file, or the program, has it.
+type config struct {
+	// DefaultIdentity is the identity to act as without --as.
+	DefaultIdentity string `toml:"default_identity"`
+	// Relay is the home relay of new identities.
+	Relay string `toml:"relay"`
+	// Timeout is the default of --timeout, as in "30s".
+	Timeout duration `toml:"timeout"`
+	// Time is the default of --time.
+	Time string `toml:"time"`
+	// UTC shows times in UTC.
+	UTC bool `toml:"utc"`
+	// Passphrase says where the passphrase comes from.
+	Passphrase passphraseSource `toml:"passphrase"`
+	// Accept is what contact requests are accepted by themselves: profile ID
+	// to profile digest. It is local and never set by anybody else.
+	Accept map[string]acceptRule `toml:"accept"`
+	// Identities are settings for one identity each, by local name.
+	Identities map[string]identityConfig `toml:"identities"`
+}
+
+type acceptRule struct {
+	Digest string `toml:"digest"`
+}
+
+type identityConfig struct {
+	// Relay is the home relay in place of the one given to ace init.
+	Relay string `toml:"relay"`
+	// Passphrase says where this identity's passphrase comes from.
+	Passphrase passphraseSource `toml:"passphrase"`
+}
+
+// duration is a time.Duration written as text.
+type duration struct{ time.Duration }
+
+// UnmarshalText reads "45s" or "2m".
+func (d *duration) UnmarshalText(text []byte) (err error) {
+	d.Duration, err = time.ParseDuration(string(text))
+	return err
+}
+
+// configLimit bounds a configuration file in bytes.
+const configLimit = 1 << 20
+
+// readConfig reads the configuration files, the most specific last, and sets
+// the options that neither the command line nor the environment gave.
+func (a *app) readConfig(cmd *cobra.Command) error {
+	files := []string{"/etc/ace/config.toml", filepath.Join(a.configDir(), "ace", "config.toml")}
+	for _, path := range files {
+		if err := a.conf.read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if a.flags.config != "" {
+		if err := a.conf.read(a.flags.config); err != nil {
+			return err
+		}
+	}
+	return a.applyConfig(cmd)
+}
+
+func (a *app) applyConfig(cmd *cobra.Command) error {
+	c, given := &a.conf, cmd.Flags().Changed
+	a.flags.timeoutGiven = given("timeout")
+	if c.Timeout.Duration != 0 && !given("timeout") {
+		a.flags.timeout = c.Timeout.Duration
+	}
+	if c.Time != "" && !given("time") {
+		a.flags.timeText = c.Time
+	}
+	if c.UTC && !given("utc") {
+		a.flags.utc = true
+	}
+	return nil
+}
+
+// read decodes one file over what is there. An unknown key is an error.
+func (c *config) read(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return &statusError{exitUsage, "", fault.Wrap(fault.InvalidArgument, err)}
+	}
+	if !info.Mode().IsRegular() || info.Size() > configLimit {
+		return usagef("%s is no configuration file: not a regular file of at most %d bytes", path, configLimit)
+	}
+	meta, err := toml.DecodeFile(path, c)
+	if err != nil {
+		return usagef("%s: %v", path, err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		err := usagef("%s: unknown key %q", path, unknown[0])
+		if near := nearest(unknown[0][len(unknown[0])-1], configKeys()); near != "" {
+			return hintf(err, "did you mean %q?", near)
+		}
+		return err
+	}
+	return c.check(path)
+}
+
+// check refuses what no use of the configuration would take.
+func (c *config) check(path string) error {
+	sources := []passphraseSource{c.Passphrase}
+	for _, identity := range c.Identities {
+		sources = append(sources, identity.Passphrase)
+	}
+	for _, s := range sources {
+		if err := s.check(); err != nil {
+			return usagef("%s: %v", path, err)
+		}
+	}
+	if c.Timeout.Duration < 0 {
+		return usagef("%s: timeout is negative", path)
+	}
+	return nil
+}
+
+// configKeys returns the names that keys of the file can have.
+func configKeys() []string {
+	return []string{"default_identity", "relay", "timeout", "time", "utc", "passphrase", "accept", "identities", "source", "file", "command", "digest"}
+}
+
+// nearest returns the candidate that differs from word by the fewest edits, ""
+// when none is near.
+func nearest(word string, candidates []string) string {
+	best, least := "", 3
+	for _, c := range candidates {
+		if d := edits(word, c); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance of two words.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+)
+
+type connectOptions struct {
+	profile, note string
+	wait          bool
+}
+
+func newConnectCmd(a *app) *cobra.Command {
+	var o connectOptions
+	c := &cobra.Command{
+		Use:     "connect PEER [--profile ID] [--note TEXT] [--wait]",
+		Short:   "Ask a peer for contact",
+		Example: "  ace connect @bob@relay.example --note \"it is Alice\" --wait",
+	}
+	f := c.Flags()
+	f.StringVar(&o.profile, "profile", profileText, "what you want to exchange")
+	f.StringVar(&o.note, "note", "", "what the peer reads beside your request, at most 512 bytes")
+	f.BoolVar(&o.wait, "wait", false, "wait for the answer")
+	return a.leaf(c, 1, 1, []any{contactAnswer{}}, func(ctx context.Context, args []string) error {
+		return runConnect(ctx, a, args[0], o)
+	})
+}
+
+func runConnect(ctx context.Context, a *app, typed string, o connectOptions) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	peer, err := s.peer(ctx, typed)
+	if err != nil {
+		return err
+	}
+	c, err := s.Connect(ctx, peer, o.profile, o.note)
+	if err != nil {
+		return err
+	}
+	if o.wait {
+		if c, err = s.awaitPermit(ctx, peer); err != nil {
+			return hintf(err, "the request waits at the peer; ace pull fetches the answer")
+		}
+	}
+	return a.print(newContactAnswer(c))
+}
+
+// awaitPermit receives until the peer has given a permit to send to it.
+func (s *session) awaitPermit(ctx context.Context, peer string) (core.Contact, error) {
+	var found core.Contact
+	err := s.await(ctx, func(ctx context.Context) (done bool, err error) {
+		found, done, err = s.permitted(ctx, peer)
+		return done, err
+	})
+	return found, err
+}
+
+// permitted reports whether a permit of the peer is held.
+func (s *session) permitted(ctx context.Context, peer string) (core.Contact, bool, error) {
+	contacts, err := s.Contacts(ctx)
+	if err != nil {
+		return core.Contact{}, false, err
+	}
+	for _, c := range contacts {
+		if c.ACEID == peer {
+			return c, c.HeldPermit > s.now(), nil
+		}
+	}
+	return core.Contact{}, false, nil
+}

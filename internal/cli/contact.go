@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+)
+
+func newContactCmd(a *app) *cobra.Command {
+	return a.group(&cobra.Command{Use: "contact", Short: "Decide who may write to you"},
+		newContactRequestsCmd(a), newContactAcceptCmd(a), newContactRejectCmd(a), newContactListCmd(a))
+}
+
+func newContactRequestsCmd(a *app) *cobra.Command {
+	var failEmpty bool
+	c := &cobra.Command{
+		Use:   "requests [--fail-empty]",
+		Short: "List the contact requests that wait for your decision",
+		Long:  "List the contact requests that wait for your decision. A note is what the\nrequester wrote; nobody has checked it.",
+	}
+	c.Flags().BoolVar(&failEmpty, "fail-empty", false, "exit with 3 when there is none")
+	return a.leaf(c, 0, 0, []any{requestList{}}, func(ctx context.Context, _ []string) error { return runContactRequests(ctx, a, failEmpty) })
+}
+
+func newContactAcceptCmd(a *app) *cobra.Command {
+	var name string
+	c := &cobra.Command{Use: "accept PEER [--name NAME]", Short: "Accept a contact request"}
+	c.Flags().StringVar(&name, "name", "", "a name of your own for the peer")
+	return a.leaf(c, 1, 1, []any{contactAnswer{}}, func(ctx context.Context, args []string) error {
+		return runContactAccept(ctx, a, args[0], name)
+	})
+}
+
+func newContactRejectCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "reject PEER", Short: "Reject a contact request"}
+	return a.leaf(c, 1, 1, []any{rejectedAnswer{}}, func(ctx context.Context, args []string) error {
+		return runContactReject(ctx, a, args[0])
+	})
+}
+
+func newContactListCmd(a *app) *cobra.Command {
+	var state string
+	c := &cobra.Command{Use: "list [--state STATE]", Short: "List the peers with whom there is a contact"}
+	c.Flags().StringVar(&state, "state", "", "only contacts that are pending, admitted or blocked")
+	return a.leaf(c, 0, 0, []any{contactList{}}, func(ctx context.Context, _ []string) error { return runContactList(ctx, a, state) })
+}
+
+// requestAnswer is one contact request that waits.
+type requestAnswer struct {
+	From       string        `json:"from"`
+	Profile    string        `json:"profile"`
+	ReceivedAt int64         `json:"received_at"`
+	ExpiresAt  int64         `json:"expires_at"`
+	Untrusted  noteUntrusted `json:"untrusted"`
+}
+
+type noteUntrusted struct {
+	Note string `json:"note"`
+}
+
+func newRequestAnswer(r core.ContactRequest) requestAnswer {
+	return requestAnswer{r.From, r.Profile, r.ReceivedAt, r.ExpiresAt, noteUntrusted{r.Note}}
+}
+
+type requestList []requestAnswer
+
+func (r requestList) text(p *page) {
+	p.head("FROM", "PROFILE", "RECEIVED", "EXPIRES", "NOTE (unverified)")
+	for _, q := range r {
+		p.row(p.id(q.From), clean(q.Profile, false), p.time(q.ReceivedAt), p.time(q.ExpiresAt), p.quote(q.Untrusted.Note))
+	}
+}
+
+func runContactRequests(ctx context.Context, a *app, failEmpty bool) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	requests, err := s.Requests(ctx)
+	if err != nil {
+		return err
+	}
+	answer := requestList{}
+	for _, r := range requests {
+		answer = append(answer, newRequestAnswer(r))
+	}
+	return a.printList(answer, len(answer), failEmpty)
+}
+
+// contactAnswer is one row of the admission table. The permits are those that
+// let each side send to the other; null is none.
+type contactAnswer struct {
+	ACEID                 string  `json:"ace_id"`
+	PeerName              *string `json:"peer_name"`
+	State                 string  `json:"state"`
+	Profile               *string `json:"profile"`
+	SinceAt               *int64  `json:"since_at"`
+	ExpiresAt             *int64  `json:"expires_at"`
+	HeldPermitExpiresAt   *int64  `json:"held_permit_expires_at"`
+	IssuedPermitExpiresAt *int64  `json:"issued_permit_expires_at"`
+}
+
+func newContactAnswer(c core.Contact) contactAnswer {
+	return contactAnswer{
+		ACEID: c.ACEID, PeerName: orNull(c.Name), State: c.State, Profile: orNull(c.Profile),
+		SinceAt: timeOrNull(c.Since), ExpiresAt: timeOrNull(c.ExpiresAt),
+		HeldPermitExpiresAt: timeOrNull(c.HeldPermit), IssuedPermitExpiresAt: timeOrNull(c.IssuedPermit),
+	}
+}
+
+func (r contactAnswer) text(p *page) {
+	p.line("%s: %s", p.peer(r.ACEID, r.PeerName), r.State)
+	if r.State == statePending {
+		p.line("the request waits until the peer decides; ace pull fetches the answer")
+	}
+}
+
+// statePending is the state of a contact that one side has asked for.
+const statePending = "pending"
+
+type contactList []contactAnswer
+
+func (r contactList) text(p *page) {
+	p.head("PEER", "NAME", "STATE", "PROFILE", "MAY SEND UNTIL", "MAY RECEIVE UNTIL")
+	for _, c := range r {
+		p.row(p.id(c.ACEID), orDash(c.PeerName), c.State, clean(orDash(c.Profile), false), p.timeOr(c.HeldPermitExpiresAt), p.timeOr(c.IssuedPermitExpiresAt))
+	}
+}
+
+func runContactList(ctx context.Context, a *app, state string) error {
+	switch state {
+	case "", statePending, "admitted", "blocked":
+	default:
+		return usagef("--state is pending, admitted or blocked, not %q", state)
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	contacts, err := s.Contacts(ctx)
+	if err != nil {
+		return err
+	}
+	answer := contactList{}
+	for _, c := range contacts {
+		if state == "" || c.State == state {
+			answer = append(answer, newContactAnswer(c))
+		}
+	}
+	return a.print(answer)
+}
+
+func runContactAccept(ctx context.Context, a *app, typed, name string) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	from, err := s.requester(ctx, typed)
+	if err != nil {
+		return err
+	}
+	c, err := s.Accept(ctx, from)
+	if err != nil {
+		return err
+	}
+	if name != "" {
+		if err := s.SetName(ctx, from, name); err != nil {
+			return err
+		}
+		c.Name = name
+	}
+	return a.print(newContactAnswer(c))
+}
+
+// requester turns what a person typed into the ACE ID of somebody whose
+// request waits: nobody has pinned that one yet, so the start of the ID is
+// compared with the requests first.
+func (s *session) requester(ctx context.Context, typed string) (string, error) {
+	requests, err := s.Requests(ctx)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, r := range requests {
+		ids = append(ids, r.From)
+	}
+	id, err := completeID(typed, ids)
+	if errors.Is(err, errNoPrefix) {
+		return s.peer(ctx, typed)
+	}
+	return id, err
+}
+
+// rejectedAnswer is the answer of ace contact reject.
+type rejectedAnswer struct {
+	ACEID string `json:"ace_id"`
+	State string `json:"state"`
+}
+
+func (r rejectedAnswer) text(p *page) { p.line("%s: request rejected", p.id(r.ACEID)) }
+
+func runContactReject(ctx context.Context, a *app, typed string) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	from, err := s.requester(ctx, typed)
+	if err != nil {
+		return err
+	}
+	if err := s.Reject(ctx, from); err != nil {
+		return err
+	}
+	return a.print(rejectedAnswer{from, "rejected"})
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spf13/cobra"
+)
+
+// actions are the global options that have to be typed: they have no variable
+// in the environment.
+var actions = [...]string{"help", "json", "json-schema", "yes"}
+
+// hasEnv reports whether an option has a variable. The switches of a single
+// command are actions as well.
+func hasEnv(f *pflag.Flag, global bool) bool {
+	if slices.Contains(actions[:], f.Name) {
+		return false
+	}
+	return global || f.NoOptDefVal == ""
+}
+
+// envName returns the variable of an option: ACE_NO_INPUT for --no-input.
+func envName(option string) string {
+	return "ACE_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
+}
+
+// readEnv sets the options that were not given from their variables.
+func (a *app) readEnv(cmd *cobra.Command) error {
+	global := cmd.Root().PersistentFlags()
+	var failed error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || failed != nil || !hasEnv(f, global.Lookup(f.Name) != nil) {
+			return
+		}
+		text, ok := a.io.Getenv(envName(f.Name))
+		if !ok || text == "" {
+			return
+		}
+		if err := cmd.Flags().Set(f.Name, text); err != nil {
+			failed = usagef("%s: %v", envName(f.Name), err)
+		}
+	})
+	return failed
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/suite"
+)
+
+// hinted is an error with the next step to take.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e *hinted) Error() string { return e.err.Error() }
+func (e *hinted) Unwrap() error { return e.err }
+
+// hintf adds the next step to an error. It returns nil for a nil err.
+func hintf(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &hinted{err, fmt.Sprintf(format, args...)}
+}
+
+// report is the JSON form of an error.
+type report struct {
+	Code       string       `json:"code"`
+	Category   string       `json:"category"`
+	Retryable  bool         `json:"retryable"`
+	Exit       int          `json:"exit"`
+	Message    string       `json:"message"`
+	Hint       string       `json:"hint,omitempty"`
+	Relay      *relayReport `json:"relay,omitempty"`
+	RetryAfter *int64       `json:"retry_after_s"`
+	RemoteCode *string      `json:"remote_code"`
+	Holder     string       `json:"holder,omitempty"`
+	Command    string       `json:"command,omitempty"`
+	ReportID   string       `json:"report_id,omitempty"`
+}
+
+type relayReport struct {
+	Status int    `json:"status"`
+	Error  string `json:"error,omitempty"`
+}
+
+// newReport describes an error of a command.
+func newReport(err error, command string) report {
+	r := report{Exit: exitOf(err), Message: clean(err.Error(), false), Command: command}
+	var s *statusError
+	switch code := fault.CodeOf(err); {
+	case code != "":
+		r.Code, r.Category, r.Retryable = string(code), string(code.Category()), code.Retryable()
+	case errors.As(err, &s):
+		r.Code, r.Category, r.Retryable = s.code, string(fault.Local), s.code != codeDeclined
+	default:
+		r.Code, r.Category, r.ReportID = codeInternal, string(fault.Local), suite.NewMessageID()[:8]
+	}
+	var h *hinted
+	if errors.As(err, &h) {
+		r.Hint = h.hint
+	} else if e, ok := explanationOf(r.Code); ok && r.Exit != exitUsage {
+		r.Hint = e.Do
+	}
+	var e *fault.Error
+	if errors.As(err, &e) {
+		r.Holder = e.Holder
+		if e.Status != 0 {
+			r.Relay = &relayReport{Status: e.Status, Error: clean(e.Remote, false)}
+		} else if e.Remote != "" {
+			remote := clean(e.Remote, false)
+			r.RemoteCode = &remote
+		}
+		if e.RetryAfter > 0 {
+			r.RetryAfter = &e.RetryAfter
+		}
+	}
+	return r
+}
+
+// printError writes an error to standard error: one JSON line, or one line of
+// text and a hint.
+func (a *app) printError(err error) {
+	r := newReport(err, a.command)
+	if a.flags.json {
+		line, _ := json.Marshal(map[string]report{"error": r})
+		fmt.Fprintf(a.io.Err, "%s\n", line)
+		return
+	}
+	fmt.Fprintf(a.io.Err, "ace: %s (%s)\n", r.Message, r.Code)
+	if r.ReportID != "" {
+		fmt.Fprintf(a.io.Err, "report id: %s\n", r.ReportID)
+	}
+	if r.Hint != "" {
+		fmt.Fprintf(a.io.Err, "hint: %s\n", r.Hint)
+	}
+}
+
+// warn writes a warning to standard error, unless --quiet asks for silence.
+func (a *app) warn(format string, args ...any) {
+	if a.flags.quiet {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if a.flags.json {
+		line, _ := json.Marshal(map[string]string{"warning": text})
+		fmt.Fprintf(a.io.Err, "%s\n", line)
+		return
+	}
+	fmt.Fprintf(a.io.Err, "warning: %s\n", text)
+}
+
+// say writes progress to standard error, unless --quiet asks for silence.
+func (a *app) say(format string, args ...any) {
+	if !a.flags.quiet {
+		fmt.Fprintf(a.io.Err, format+"\n", args...)
+	}
+}

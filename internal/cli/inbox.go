@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+type inboxOptions struct {
+	unread, markRead, failEmpty      bool
+	from, messageType, thread, since string
+	limit                            int
+}
+
+func newInboxCmd(a *app) *cobra.Command {
+	var o inboxOptions
+	list := &cobra.Command{Use: "list [flags]", Short: "List the messages you have received, newest last", Long: inboxLong}
+	o.addFlags(list)
+	run := func(ctx context.Context, _ []string) error { return runInboxList(ctx, a, o) }
+	c := &cobra.Command{Use: "inbox [flags]", Short: "List the messages you have received", Long: inboxLong}
+	o.addFlags(c)
+	c.AddCommand(a.leaf(list, 0, 0, []any{messageList{}}, run))
+	a.leaf(c, 0, 0, []any{messageList{}}, run)
+	listed := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		a.command = cmd.CommandPath()
+		if len(args) > 0 {
+			return a.unknownCommand(cmd, args[0])
+		}
+		return listed(cmd, args)
+	}
+	return c
+}
+
+const inboxLong = `List the messages you have received, newest last. Listing fetches nothing (see
+ace pull and ace listen) and changes nothing, unless --mark-read asks for it.`
+
+func (o *inboxOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&o.unread, "unread", false, "only messages that are not marked as read")
+	f.StringVar(&o.from, "from", "", "only messages from this peer")
+	f.StringVar(&o.messageType, "type", "", "only messages of this type")
+	f.StringVar(&o.thread, "thread", "", "only messages of this thread")
+	f.StringVar(&o.since, "since", "", "only messages received since then: 2h, or an RFC 3339 time")
+	f.IntVar(&o.limit, "limit", 0, "only the newest ones, 0 for all")
+	f.BoolVar(&o.markRead, "mark-read", false, "mark the listed messages as read")
+	f.BoolVar(&o.failEmpty, "fail-empty", false, "exit with 3 when there is none")
+}
+
+// messageAnswer is one received message.
+type messageAnswer struct {
+	MessageID  string        `json:"message_id"`
+	From       string        `json:"from"`
+	PeerName   *string       `json:"peer_name"`
+	Type       string        `json:"type"`
+	ThreadID   *string       `json:"thread_id"`
+	SentAt     int64         `json:"sent_at"`
+	ReceivedAt int64         `json:"received_at"`
+	Read       bool          `json:"read"`
+	Untrusted  bodyUntrusted `json:"untrusted"`
+}
+
+type bodyUntrusted struct {
+	Body json.RawMessage `json:"body"`
+}
+
+func newMessageAnswer(m core.Message) messageAnswer {
+	return messageAnswer{
+		MessageID: m.MessageID, From: m.From, PeerName: orNull(m.PeerName), Type: m.Type, ThreadID: orNull(m.ThreadID),
+		SentAt: m.SentAt, ReceivedAt: m.ReceivedAt, Read: m.Handled, Untrusted: bodyUntrusted{m.Body.Canonical()},
+	}
+}
+
+// preview is the text of a message, or its body as JSON, unsafe to print as it
+// is.
+func (r messageAnswer) preview() string {
+	v, err := wire.Parse(r.Untrusted.Body, wire.MaxJSONDepth)
+	if err == nil && r.Type == profileText {
+		if text, ok := v.Get("message"); ok {
+			if s, ok := text.AsString(); ok {
+				return s
+			}
+		}
+	}
+	return string(r.Untrusted.Body)
+}
+
+type messageList []messageAnswer
+
+func (r messageList) text(p *page) {
+	p.head("MESSAGE", "FROM", "RECEIVED", "", "TEXT")
+	for _, m := range r {
+		mark := "new"
+		if m.Read {
+			mark = ""
+		}
+		p.row(p.messageID(m.MessageID), p.peer(m.From, m.PeerName), p.time(m.ReceivedAt), mark, p.quote(m.preview()))
+	}
+}
+
+func runInboxList(ctx context.Context, a *app, o inboxOptions) error {
+	since, err := parseSince(o.since, a.io.Now())
+	if err != nil {
+		return err
+	}
+	if o.limit < 0 {
+		return usagef("--limit is not negative")
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	from := o.from
+	if from != "" {
+		if from, err = s.peer(ctx, from); err != nil {
+			return err
+		}
+	}
+	messages, err := s.Inbox(ctx, core.InboxFilter{From: from, Type: o.messageType, ThreadID: o.thread, Unhandled: o.unread, Since: since, Limit: o.limit})
+	if err != nil {
+		return err
+	}
+	answer := messageList{}
+	for _, m := range messages {
+		answer = append(answer, newMessageAnswer(m))
+	}
+	if err := a.printList(answer, len(answer), o.failEmpty); err != nil {
+		return err
+	}
+	if o.markRead {
+		return s.markRead(ctx, messages)
+	}
+	return nil
+}
+
+func (s *session) markRead(ctx context.Context, messages []core.Message) error {
+	for _, m := range messages {
+		if err := s.MarkHandled(ctx, m.MessageID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseSince reads a time, or how long ago it was.
+func parseSince(text string, now int64) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now - int64(d/time.Second), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, usagef("--since is a duration like 2h or an RFC 3339 time, not %q", text)
+	}
+	return t.Unix(), nil
+}

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/keystore"
+)
+
+type initOptions struct {
+	name, contact, handle string
+	profiles, accept      []string
+	listed                bool
+	noPublish, ifMissing  bool
+	nextRootOut           string
+	nextPass              passphraseSource
+}
+
+// signingKeyLifetime is that of a new identity's signing key in seconds: half a
+// year, after which it has to be delegated anew.
+const signingKeyLifetime = 180 * 86400
+
+func newInitCmd(a *app) *cobra.Command {
+	var o initOptions
+	c := &cobra.Command{
+		Use:   "init [--name NAME] [--relay URL] [flags]",
+		Short: "Create an identity and publish it",
+		Long: `Create an identity and publish it at its home relay. An identity is never
+replaced.
+
+The next root, with which the identity is taken back after everything else was
+stolen, is kept apart from the rest: --next-root-out says where. Without it and
+without a terminal it is written to ace-recovery in the configuration folder,
+and ace status keeps saying so until it has been moved.`,
+		Example: `  ace init --relay https://relay.example --handle alice
+  ace init --yes --relay dev`,
+	}
+	f := c.Flags()
+	f.StringVar(&o.name, "name", "default", "local name of the identity")
+	f.StringVar(&o.contact, "contact", descriptor.ContactClosed, "whether strangers may ask for contact: open or closed")
+	f.BoolVar(&o.listed, "listed", false, "show the card in the relay's directory")
+	f.StringVar(&o.handle, "handle", "", "name at the relay, for good")
+	f.StringSliceVar(&o.profiles, "profiles", []string{"text"}, "message profiles to enable")
+	f.StringSliceVar(&o.accept, "accept", nil, "accept contact requests for this profile by themselves")
+	f.StringVar(&o.nextRootOut, "next-root-out", "", "file for the next root, best on another medium")
+	f.StringVar(&o.nextPass.File, "next-root-passphrase-file", "", "read the passphrase of the next root from this file")
+	f.IntVar(&o.nextPass.fd, "next-root-passphrase-fd", -1, "read the passphrase of the next root from this file descriptor")
+	f.StringVar(&o.nextPass.shell, "next-root-passphrase-command", "", "read the passphrase of the next root from the output of this command")
+	f.BoolVar(&o.noPublish, "no-publish", false, "do not contact the relay")
+	f.BoolVar(&o.ifMissing, "if-missing", false, "do nothing when the identity exists")
+	return a.leaf(c, 0, 0, []any{initAnswer{}}, func(ctx context.Context, _ []string) error { return runInit(ctx, a, o) })
+}
+
+// initAnswer is the answer of ace init.
+type initAnswer struct {
+	Created bool `json:"created"`
+	identityAnswer
+	NextRoot  *string          `json:"next_root"`
+	Published *publishedAnswer `json:"published"`
+}
+
+func (r initAnswer) text(p *page) {
+	if !r.Created {
+		p.line("identity %s exists: %s", r.Name, r.ACEID)
+		return
+	}
+	p.line("identity %s: %s", r.Name, r.ACEID)
+	if r.NextRoot != nil {
+		p.line("next root: %s", *r.NextRoot)
+	}
+	if r.Published != nil {
+		r.Published.text(p)
+	}
+}
+
+func runInit(ctx context.Context, a *app, o initOptions) error {
+	if err := checkName(o.name); err != nil {
+		return err
+	}
+	if done, err := a.initExists(o); done || err != nil {
+		return err
+	}
+	s, err := a.newSettings(&o)
+	if err != nil {
+		return err
+	}
+	id, pass, nextRoot, err := a.create(ctx, o, s)
+	if err != nil {
+		return err
+	}
+	defer clear(pass)
+	answer := initAnswer{Created: true, NextRoot: &nextRoot}
+	if answer.identityAnswer, err = a.describe(id); err != nil {
+		return err
+	}
+	var publishErr error
+	if !o.noPublish && s.Relay != "" {
+		answer.Published, publishErr = a.publishNew(ctx, id, pass)
+	}
+	if err := a.print(answer); err != nil {
+		return err
+	}
+	return hintf(publishErr, "the identity is kept; publish it with ace --as %s publish", id.name)
+}
+
+// initExists answers for an identity that is there already.
+func (a *app) initExists(o initOptions) (done bool, err error) {
+	id, err := a.openIdentity(o.name)
+	if errors.Is(err, fault.IdentityUnavailable) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !o.ifMissing {
+		return false, hintf(usagef("the identity %q exists and is never replaced", o.name), "choose another --name, or give --if-missing")
+	}
+	answer := initAnswer{}
+	if answer.identityAnswer, err = a.describe(id); err != nil {
+		return false, err
+	}
+	return true, a.print(answer)
+}
+
+// newSettings decides what the new identity is to be, asking where there is
+// somebody to ask, before anything is made.
+func (a *app) newSettings(o *initOptions) (settings, error) {
+	s := settings{Contact: o.contact, Listed: o.listed, Handle: strings.ToLower(strings.TrimPrefix(o.handle, "@"))}
+	if s.Contact != descriptor.ContactOpen && s.Contact != descriptor.ContactClosed {
+		return s, usagef("--contact is open or closed, not %q", o.contact)
+	}
+	if s.Handle != "" && !wire.IsHandle(s.Handle) {
+		return s, usagef("%q is no handle", o.handle)
+	}
+	profiles, err := enabledProfiles(o.profiles)
+	if err != nil {
+		return s, err
+	}
+	s.Accept = map[string]string{}
+	for _, m := range profiles {
+		s.Profiles = append(s.Profiles, m.ID)
+	}
+	accepted, err := enabledProfiles(o.accept)
+	if err != nil {
+		return s, err
+	}
+	for _, m := range accepted {
+		s.Accept[m.ID] = m.Digest
+	}
+	if err := a.chooseRelay(&s, o.name); err != nil {
+		return s, err
+	}
+	if s.Handle != "" && s.Relay != "" {
+		return s, a.confirm("The handle @" + s.Handle + "@" + strings.TrimPrefix(strings.TrimPrefix(s.Relay, "https://"), "http://") + " is permanent: claim it?")
+	}
+	return s, nil
+}
+
+func (a *app) chooseRelay(s *settings, name string) error {
+	given := a.flags.relay
+	if given == "" {
+		given = a.conf.Identities[name].Relay
+	}
+	if given == "" {
+		given = a.conf.Relay
+	}
+	if given == "" && a.interactive() && !a.flags.yes {
+		var err error
+		if given, err = a.ask("Home relay, as https://HOST (empty for none yet)", ""); err != nil {
+			return err
+		}
+	}
+	if given == "" {
+		return nil
+	}
+	s.FollowDev = given == relayDev
+	url, err := a.relayURL(given, a.flags.allowLoopback)
+	s.Relay, s.Dev = url, err == nil && onLoopback(url)
+	return err
+}
+
+// create makes the identity and returns where its next root is.
+func (a *app) create(ctx context.Context, o initOptions, s settings) (id *identity, pass []byte, nextRoot string, err error) {
+	nextRoot, err = a.nextRootPath(o, &s)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	pass, err = a.newPassphrase(ctx, o.name)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	next, err := a.nextPassphrase(ctx, o, pass)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	store, err := keystore.Create(keystore.CreateOptions{
+		Dir: a.identityDir(o.name), NextRootPath: nextRoot,
+		Passphrase: pass, NextPassphrase: next,
+		Lifetime: signingKeyLifetime, Command: a.command,
+	}, a.io.Now())
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if err := s.write(store.Dir()); err != nil {
+		return nil, nil, "", err
+	}
+	if s.NextRoot != "" && !s.Dev {
+		a.warn("the next root is still on this machine: move %s to a safe place", nextRoot)
+	}
+	return &identity{name: o.name, store: store, settings: s}, pass, nextRoot, nil
+}
+
+// nextRootPath says where the next root goes. A place that nobody chose is
+// noted in the settings, for the warning of ace status.
+func (a *app) nextRootPath(o initOptions, s *settings) (string, error) {
+	path := o.nextRootOut
+	if path == "" && a.interactive() && !a.flags.yes && !s.Dev {
+		var err error
+		if path, err = a.ask("File for the next root, best on another medium", a.recoveryPath(o.name)); err != nil {
+			return "", err
+		}
+	}
+	if path == "" || path == a.recoveryPath(o.name) {
+		s.NextRoot = a.recoveryPath(o.name)
+		return s.NextRoot, nil
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fault.Wrap(fault.StorageFailed, err)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return "", usagef("--next-root-out: %v", err)
+	}
+	return path, nil
+}
+
+func (a *app) newPassphrase(ctx context.Context, name string) ([]byte, error) {
+	pass, err := a.passphrase(ctx, name)
+	if err != nil || pass != nil {
+		return pass, err
+	}
+	if a.interactive() && !a.flags.yes {
+		return a.askNewPassphrase("the identity " + name)
+	}
+	a.warn("no passphrase: the keys of %s are protected by the mode of their files alone", name)
+	return nil, nil
+}
+
+// nextPassphrase returns the passphrase of the next root: its own where one is
+// given, else that of the identity.
+func (a *app) nextPassphrase(ctx context.Context, o initOptions, pass []byte) ([]byte, error) {
+	if o.nextPass.given() {
+		return o.nextPass.read(ctx, a.io)
+	}
+	if a.interactive() && !a.flags.yes && !a.flags.passphrase.given() {
+		return a.askNewPassphrase("the next root")
+	}
+	return pass, nil
+}
+
+func (a *app) publishNew(ctx context.Context, id *identity, pass []byte) (*publishedAnswer, error) {
+	s, err := a.openSession(ctx, id, pass)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	answer, err := a.publish(ctx, s, false)
+	if err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}

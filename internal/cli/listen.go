@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+)
+
+func newListenCmd(a *app) *cobra.Command {
+	var once bool
+	c := &cobra.Command{
+		Use:   "listen [--once]",
+		Short: "Receive messages as they come",
+		Long: `Receive messages as they come, until a signal ends it, and make the attempts
+that fall due of your own messages. What is shown is stored and receipted
+already. With --json each event is one line; the first is "ready", the last
+"end" or "error".`,
+	}
+	c.Flags().BoolVar(&once, "once", false, "end after the first message")
+	return a.leaf(c, 0, 0, listenEvents(), func(ctx context.Context, _ []string) error { return runListen(ctx, a, once) })
+}
+
+// The events of ace listen --json.
+type (
+	readyEvent struct {
+		Event    string  `json:"event"`
+		Identity string  `json:"identity"`
+		Relay    string  `json:"relay"`
+		Cursor   *string `json:"cursor"`
+		Backlog  *int64  `json:"backlog"`
+	}
+	messageEvent struct {
+		Event string `json:"event"`
+		messageAnswer
+		Duplicate bool `json:"duplicate"`
+	}
+	receiptEvent struct {
+		Event     string  `json:"event"`
+		MessageID string  `json:"message_id"`
+		Outcome   string  `json:"outcome"`
+		From      string  `json:"from"`
+		Code      *string `json:"code"`
+		At        int64   `json:"at"`
+	}
+	requestEvent struct {
+		Event string `json:"event"`
+		requestAnswer
+	}
+	contactEvent struct {
+		Event string `json:"event"`
+		contactAnswer
+	}
+	connectionEvent struct {
+		Event  string `json:"event"`
+		State  string `json:"state"`
+		In     int64  `json:"in_s"`
+		Reason string `json:"reason"`
+	}
+	endEvent struct {
+		Event     string  `json:"event"`
+		Reason    string  `json:"reason"`
+		Cursor    *string `json:"cursor"`
+		Processed int     `json:"processed"`
+	}
+	errorEvent struct {
+		Event string `json:"event"`
+		Error report `json:"error"`
+	}
+)
+
+func listenEvents() []any {
+	return []any{readyEvent{}, messageEvent{}, receiptEvent{}, requestEvent{}, contactEvent{}, connectionEvent{}, endEvent{}, errorEvent{}}
+}
+
+func (e readyEvent) text(p *page) { p.line("listening as %s at %s", e.Identity, e.Relay) }
+func (e messageEvent) text(p *page) {
+	p.line("%s\t%s\t%s\t%s", p.time(e.ReceivedAt), p.peer(e.From, e.PeerName), p.messageID(e.MessageID), p.quote(e.preview()))
+}
+func (e receiptEvent) text(p *page) {
+	p.line("%s\t%s\t%s\t%s", p.time(e.At), p.id(e.From), p.messageID(e.MessageID), e.Outcome)
+}
+func (e requestEvent) text(p *page) {
+	p.line("%s\t%s\tasks for contact\t%s", p.time(e.ReceivedAt), p.id(e.From), p.quote(e.Untrusted.Note))
+}
+func (e contactEvent) text(p *page) {
+	p.line("%s\t%s\tcontact %s", p.time(p.app.io.Now()), p.peer(e.ACEID, e.PeerName), e.State)
+}
+func (e connectionEvent) text(*page) {}
+func (e endEvent) text(*page)        {}
+
+// listener prints what is received.
+type listener struct {
+	app       *app
+	session   *session
+	enough    func() // ends the listening
+	once      bool
+	mu        sync.Mutex
+	ready     bool // guarded by mu, as what follows
+	processed int
+	failed    error
+}
+
+func runListen(ctx context.Context, a *app, once bool) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if a.flags.timeoutGiven {
+		var cancel context.CancelFunc
+		ctx, cancel = a.deadline(ctx)
+		defer cancel()
+	}
+	listening, stop := context.WithCancel(ctx)
+	defer stop()
+	l := &listener{app: a, session: s, enough: stop, once: once}
+	retries := s.retryAll(listening)
+	err = s.Listen(listening, l.on)
+	stop()
+	<-retries
+	return l.end(ctx, errors.Join(l.failed, err))
+}
+
+// on prints one event.
+func (l *listener) on(e core.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil || l.once && l.processed > 0 {
+		return // it is stored, and the end is under way
+	}
+	if !l.ready {
+		l.ready = true
+		l.print(readyEvent{Event: "ready", Identity: l.session.ACEID(), Relay: l.session.relay})
+		if e.Connection != nil && e.Connection.State == "connected" {
+			return
+		}
+	}
+	if r := l.result(e); r != nil {
+		l.print(r)
+	}
+	if e.Message != nil {
+		if l.processed++; l.once {
+			l.enough()
+		}
+	}
+}
+
+func (l *listener) result(e core.Event) result {
+	switch {
+	case e.Message != nil:
+		return messageEvent{Event: "message", messageAnswer: newMessageAnswer(*e.Message)}
+	case e.Receipt != nil:
+		r := e.Receipt
+		return receiptEvent{"receipt", r.MessageID, r.Outcome, r.From, orNull(r.Code), r.At}
+	case e.Request != nil:
+		return requestEvent{"contact_request", newRequestAnswer(*e.Request)}
+	case e.Contact != nil:
+		return contactEvent{"contact", newContactAnswer(*e.Contact)}
+	case e.Connection != nil:
+		c := e.Connection
+		if !l.app.flags.json {
+			l.app.say("%s %s", c.State, clean(c.Reason, false))
+			return nil
+		}
+		return connectionEvent{"connection", c.State, c.InSeconds, c.Reason}
+	}
+	l.app.tellEvent(e)
+	return nil
+}
+
+func (l *listener) print(r result) {
+	if err := l.app.print(r); err != nil {
+		l.failed = err
+		l.enough()
+	}
+}
+
+// end prints the last line. A signal or the deadline is the usual end.
+func (l *listener) end(ctx context.Context, err error) error {
+	var s *statusError
+	switch {
+	case l.once && l.processed > 0 && l.failed == nil:
+		return l.last("once")
+	case errors.As(context.Cause(ctx), &s) && s.code == codeInterrupted && l.failed == nil:
+		return l.last("signal")
+	case errors.Is(context.Cause(ctx), errDeadline) && l.failed == nil:
+		return l.last("timeout")
+	case err == nil:
+		err = fmt.Errorf("listening ended by itself")
+	}
+	if l.app.flags.json {
+		l.app.printJSON(errorEvent{"error", newReport(err, l.app.command)})
+	}
+	return err
+}
+
+func (l *listener) last(reason string) error {
+	if err := l.app.print(endEvent{Event: "end", Reason: reason, Processed: l.processed}); err != nil {
+		return err
+	}
+	return errDrained
+}
+
+// errDrained ends a stream that a signal ended in good order: that is success.
+var errDrained = errors.New("drained")
+
+// retryInterval is how often the Outbox is looked at for attempts that are due.
+const retryInterval = 15 * time.Second
+
+// retryAll makes the attempts that fall due until ctx ends. The channel closes
+// when it has stopped.
+func (s *session) retryAll(ctx context.Context) <-chan struct{} {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(retryInterval)
+		defer ticker.Stop()
+		for {
+			s.RetryDue(ctx) // a failure is in the entry and tried again
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return stopped
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/descriptor"
+)
+
+func newLookupCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "lookup PEER...",
+		Short: "Fetch, verify and pin what peers publish",
+		Long: `Fetch and verify what peers publish, and pin their key event logs. PEER is an
+ACE ID, @name@host, a name you gave, or the start of a known peer's ID (at least
+12 digits). With several peers, --json answers with one line for each.`,
+		Example: "  ace lookup @bob@relay.example",
+	}
+	return a.leaf(c, 1, -1, []any{peerAnswer{}}, func(ctx context.Context, args []string) error { return runLookup(ctx, a, args) })
+}
+
+// peerAnswer is what a lookup verified. Only its author vouches for what is
+// below untrusted.
+type peerAnswer struct {
+	ACEID      string           `json:"ace_id"`
+	Pin        string           `json:"pin"`
+	KELSeq     *int64           `json:"kel_seq"`
+	Descriptor descriptorAnswer `json:"descriptor"`
+	Card       *cardAnswer      `json:"card"`
+}
+
+type descriptorAnswer struct {
+	IssuedAt  int64           `json:"issued_at"`
+	ExpiresAt int64           `json:"expires_at"`
+	Relays    []string        `json:"relays"`
+	PrekeyID  string          `json:"prekey_id"`
+	Profiles  []profileDigest `json:"profiles"`
+}
+
+type profileDigest struct {
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+}
+
+type cardAnswer struct {
+	IssuedAt  int64         `json:"issued_at"`
+	Home      string        `json:"home"`
+	Handle    *string       `json:"handle"`
+	Contact   string        `json:"contact"`
+	Listed    bool          `json:"listed"`
+	Untrusted cardUntrusted `json:"untrusted"`
+}
+
+type cardUntrusted struct {
+	Description string   `json:"description"`
+	Image       string   `json:"image"`
+	Tags        []string `json:"tags"`
+	Pay         []string `json:"pay"`
+}
+
+func (r peerAnswer) text(p *page) {
+	p.row("ace id", r.ACEID)
+	p.row("pin", r.Pin)
+	d := r.Descriptor
+	p.row("relays", strings.Join(d.Relays, " "))
+	p.row("descriptor until", p.time(d.ExpiresAt))
+	var profiles []string
+	for _, f := range d.Profiles {
+		profiles = append(profiles, f.ID)
+	}
+	p.row("profiles", clean(strings.Join(profiles, " "), false))
+	if r.Card == nil {
+		p.row("card", "none")
+		return
+	}
+	r.Card.text(p)
+}
+
+func (c cardAnswer) text(p *page) {
+	p.row("handle", orDash(c.Handle))
+	p.row("contact", c.Contact)
+	u := c.Untrusted
+	if u.Description != "" {
+		p.row("says of itself", clean(u.Description, false))
+	}
+	if len(u.Tags) > 0 {
+		p.row("tags", clean(strings.Join(u.Tags, " "), false))
+	}
+}
+
+func runLookup(ctx context.Context, a *app, peers []string) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	for _, typed := range peers {
+		id, err := s.peer(ctx, typed)
+		if err != nil {
+			return err
+		}
+		found, err := s.Lookup(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := a.print(newPeerAnswer(found)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newPeerAnswer(p *core.Peer) peerAnswer {
+	r := peerAnswer{ACEID: p.ACEID, Pin: p.PinOutcome, Descriptor: describeDescriptor(p.Descriptor)}
+	if st := p.Descriptor.State(); st != nil {
+		seq := st.Seq()
+		r.KELSeq = &seq
+	}
+	if p.Card != nil {
+		card := describeCard(p.Card)
+		r.Card = &card
+	}
+	return r
+}
+
+func describeDescriptor(d *descriptor.PublishedAgent) descriptorAnswer {
+	r := descriptorAnswer{IssuedAt: d.IssuedAt, ExpiresAt: d.ExpiresAt, Relays: d.Relays, PrekeyID: d.PrekeyID, Profiles: []profileDigest{}}
+	for _, p := range d.Profiles {
+		r.Profiles = append(r.Profiles, profileDigest{p.ID, p.Digest})
+	}
+	return r
+}
+
+func describeCard(b *descriptor.CardBundle) cardAnswer {
+	r := cardAnswer{
+		IssuedAt: b.IssuedAt, Home: b.Home, Contact: b.Contact, Listed: b.Listed,
+		Untrusted: cardUntrusted{
+			Description: b.Card.Description, Image: b.Card.Image,
+			Tags: append([]string{}, b.Card.Tags...), Pay: append([]string{}, b.Pay...),
+		},
+	}
+	if b.Handle != "" {
+		_, host, _ := strings.Cut(b.Home, "://")
+		r.Handle = orNull("@" + b.Handle + "@" + host)
+	}
+	return r
+}

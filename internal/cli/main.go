@@ -1,0 +1,113 @@
+// Package cli is the command line of ace: commands, configuration, output and
+// exit statuses. Start with [Main].
+//
+// Each command has a file: a constructor for the tree, a function that does the
+// work, and the type of its answer, whose JSON form is the contract and whose
+// text form is a rendering of the same value.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/ace-toolkit/ace/core/fault"
+)
+
+// Main runs one command line, without the program's name, and returns the exit
+// status. The first SIGINT or SIGTERM ends the command in good order, a second
+// one ends the process.
+func Main(args []string, o IO) int {
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, not a death
+	go func() {
+		stop(signalError(<-signals))
+		os.Exit(exitOf(signalError(<-signals)))
+	}()
+	return run(ctx, args, o)
+}
+
+// signalError is the error of a command that a signal ended.
+func signalError(s os.Signal) error {
+	if s == syscall.SIGTERM {
+		return &statusError{exitTerminated, codeInterrupted, errors.New("terminated")}
+	}
+	return &statusError{exitInterrupted, codeInterrupted, errors.New("interrupted")}
+}
+
+// run is Main without the signals, for a program that runs several commands.
+func run(ctx context.Context, args []string, o IO) (status int) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	out := &watchedWriter{w: o.Out, failed: stop}
+	o.Out = out
+	a := &app{io: o}
+	defer func() {
+		if p := recover(); p != nil {
+			a.printPanic(p)
+			status = exitBug
+		}
+	}()
+	err := a.execute(ctx, args)
+	if out.err != nil {
+		err = out.err
+	}
+	return a.finish(ctx, err)
+}
+
+// finish reports the error of a command and returns the exit status.
+func (a *app) finish(ctx context.Context, err error) int {
+	var driver *driverFailed
+	switch {
+	case err == nil, errors.Is(err, errDrained):
+		return exitOK
+	case errors.Is(err, syscall.EPIPE):
+		return exitOK // the reader has what it wanted
+	case errors.As(err, &driver):
+		return driver.status
+	}
+	// Whatever failed after a signal failed because of it.
+	var signalled *statusError
+	if errors.As(context.Cause(ctx), &signalled) && signalled.code == codeInterrupted {
+		err = signalled
+	}
+	a.printError(err)
+	return exitOf(err)
+}
+
+// watchedWriter keeps the first error of a write and tells of it, so that the
+// places that print need not look.
+type watchedWriter struct {
+	w      io.Writer
+	failed func(error)
+	err    error
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.w.Write(p)
+	if err != nil {
+		w.err = fault.Wrapf(fault.StorageFailed, err, "standard output")
+		w.failed(w.err)
+	}
+	return n, w.err
+}
+
+// printPanic reports a bug.
+func (a *app) printPanic(p any) {
+	a.printError(fmt.Errorf("panic: %v", p))
+	if a.flags.verbose > 0 {
+		fmt.Fprintf(a.io.Err, "%s", debug.Stack())
+	}
+}

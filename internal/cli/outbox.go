@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+)
+
+func newOutboxCmd(a *app) *cobra.Command {
+	return a.group(&cobra.Command{Use: "outbox", Short: "Show what became of your messages"},
+		newOutboxListCmd(a), newOutboxShowCmd(a))
+}
+
+func newOutboxListCmd(a *app) *cobra.Command {
+	var state string
+	var failEmpty bool
+	c := &cobra.Command{Use: "list [--state STATE] [--fail-empty]", Short: "List the messages you have queued"}
+	c.Flags().StringVar(&state, "state", "", "only messages in this state, as queued or delivered")
+	c.Flags().BoolVar(&failEmpty, "fail-empty", false, "exit with 3 when there is none")
+	return a.leaf(c, 0, 0, []any{outgoingList{}}, func(ctx context.Context, _ []string) error {
+		return runOutboxList(ctx, a, state, failEmpty)
+	})
+}
+
+func newOutboxShowCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "show MESSAGE_ID", Short: "Show a message you have queued"}
+	return a.leaf(c, 1, 1, []any{outgoingDetail{}}, func(ctx context.Context, args []string) error {
+		return runOutboxShow(ctx, a, args[0])
+	})
+}
+
+// outgoingAnswer is one entry of the Outbox.
+type outgoingAnswer struct {
+	MessageID     string  `json:"message_id"`
+	To            string  `json:"to"`
+	PeerName      *string `json:"peer_name"`
+	ThreadID      *string `json:"thread_id"`
+	Type          string  `json:"type"`
+	State         string  `json:"state"`
+	Attempts      int     `json:"attempts"`
+	Relay         *string `json:"relay"`
+	QueuedAt      int64   `json:"queued_at"`
+	NextAttemptAt *int64  `json:"next_attempt_at"`
+	ExpiresAt     int64   `json:"expires_at"`
+	SettledAt     *int64  `json:"settled_at"`
+	RemoteCode    *string `json:"remote_code"`
+	LastError     *string `json:"last_error"`
+	RequestID     *string `json:"request_id"`
+}
+
+func newOutgoingAnswer(o core.Outgoing) outgoingAnswer {
+	return outgoingAnswer{
+		MessageID: o.MessageID, To: o.To, PeerName: orNull(o.PeerName), ThreadID: orNull(o.ThreadID), Type: o.Type,
+		State: o.State, Attempts: o.Attempts, Relay: orNull(o.Relay), QueuedAt: o.QueuedAt,
+		NextAttemptAt: timeOrNull(o.NextAttemptAt), ExpiresAt: o.ExpiresAt, SettledAt: timeOrNull(o.SettledAt),
+		RemoteCode: orNull(o.RemoteCode), LastError: orNull(o.LastError), RequestID: orNull(o.RequestID),
+	}
+}
+
+func (r outgoingAnswer) text(p *page) {
+	to := p.peer(r.To, r.PeerName)
+	switch r.State {
+	case stateDelivered:
+		p.line("delivered %s to %s: the signed receipt is verified", r.MessageID, to)
+	case stateRejected:
+		p.line("rejected %s by %s: %s", r.MessageID, to, clean(orDash(r.RemoteCode), false))
+	case stateQueued, stateRelayed:
+		p.line("%s %s to %s", r.State, r.MessageID, to)
+		if r.NextAttemptAt != nil {
+			p.line("next attempt %s", p.time(*r.NextAttemptAt))
+		}
+	default:
+		p.line("%s %s to %s", r.State, r.MessageID, to)
+	}
+}
+
+type outgoingList []outgoingAnswer
+
+func (r outgoingList) text(p *page) {
+	p.head("MESSAGE", "TO", "STATE", "TYPE", "ATTEMPTS", "QUEUED", "NEXT ATTEMPT")
+	for _, o := range r {
+		p.row(o.MessageID, p.peer(o.To, o.PeerName), o.State, clean(o.Type, false), fmt.Sprint(o.Attempts), p.time(o.QueuedAt), p.timeOr(o.NextAttemptAt))
+	}
+}
+
+func runOutboxList(ctx context.Context, a *app, state string, failEmpty bool) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	entries, err := s.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	answer := outgoingList{}
+	for _, e := range entries {
+		if state == "" || e.State == state {
+			answer = append(answer, newOutgoingAnswer(e))
+		}
+	}
+	return a.printList(answer, len(answer), failEmpty)
+}
+
+// outgoingDetail is an entry with the body that you wrote.
+type outgoingDetail struct {
+	outgoingAnswer
+	Body json.RawMessage `json:"body"`
+}
+
+func (r outgoingDetail) text(p *page) {
+	p.row("message", r.MessageID)
+	p.row("to", p.peer(r.To, r.PeerName))
+	p.row("type", r.Type)
+	if r.ThreadID != nil {
+		p.row("thread", *r.ThreadID)
+	}
+	p.row("state", r.State)
+	switch r.State {
+	case stateDelivered:
+		p.row("receipt", "verified, signed by "+r.To)
+	case stateRejected:
+		p.row("receipt", "verified, rejected with "+clean(orDash(r.RemoteCode), false))
+	}
+	p.row("queued", p.time(r.QueuedAt))
+	p.row("attempts", fmt.Sprint(r.Attempts))
+	if r.Relay != nil {
+		p.row("relay", *r.Relay)
+	}
+	if r.NextAttemptAt != nil {
+		p.row("next attempt", p.time(*r.NextAttemptAt))
+	}
+	if r.SettledAt != nil {
+		p.row("settled", p.time(*r.SettledAt))
+	}
+	if r.LastError != nil {
+		p.row("last error", clean(*r.LastError, false))
+	}
+	p.row("body", clean(string(r.Body), false))
+}
+
+func runOutboxShow(ctx context.Context, a *app, id string) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	entry, err := s.OutboxEntry(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.print(outgoingDetail{newOutgoingAnswer(entry), entry.Body.Canonical()})
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+)
+
+// passphraseSource says where a passphrase comes from. There is no source on
+// the command line itself, which other users of the machine can read.
+type passphraseSource struct {
+	// Source is prompt, file, command or none; "" is not said.
+	Source string `toml:"source"`
+	// File holds the passphrase in its first line.
+	File string `toml:"file"`
+	// Command prints the passphrase; the first element is the program.
+	Command []string `toml:"command"`
+	// Timeout bounds the command, as in "5s".
+	Timeout duration `toml:"timeout"`
+
+	fd    int    // file descriptor of the first line, < 0 none
+	shell string // a command for the shell
+}
+
+const (
+	passphraseLimit   = 4096 // bytes
+	passphraseTimeout = time.Minute
+)
+
+// check refuses a source whose parts do not fit together.
+func (s passphraseSource) check() error {
+	switch s.Source {
+	case "", "prompt", "none":
+		if s.File != "" || len(s.Command) > 0 {
+			return fmt.Errorf("passphrase: source %q with a file or a command", s.Source)
+		}
+	case "file":
+		if s.File == "" {
+			return errors.New("passphrase: source \"file\" without file")
+		}
+	case "command":
+		if len(s.Command) == 0 {
+			return errors.New("passphrase: source \"command\" without command")
+		}
+	default:
+		return fmt.Errorf("passphrase: source is prompt, file, command or none, not %q", s.Source)
+	}
+	return nil
+}
+
+// given reports whether an option names a source.
+func (s passphraseSource) given() bool { return s.File != "" || s.shell != "" || s.fd >= 0 }
+
+// passphrase returns the passphrase that the options, the environment or the
+// configuration of an identity give, and nil when they name no source.
+func (a *app) passphrase(ctx context.Context, identity string) ([]byte, error) {
+	if s := a.flags.passphrase; s.given() {
+		return s.read(ctx, a.io)
+	}
+	if pass, ok := a.io.Getenv("ACE_PASSPHRASE"); ok {
+		a.io.Unsetenv("ACE_PASSPHRASE")
+		if pass != "" {
+			return []byte(pass), nil
+		}
+	}
+	s := a.conf.Identities[identity].Passphrase
+	if s.Source == "" {
+		s = a.conf.Passphrase
+	}
+	s.fd = -1
+	return s.read(ctx, a.io)
+}
+
+// read gets the passphrase from the source, nil when it names none.
+func (s passphraseSource) read(ctx context.Context, o IO) ([]byte, error) {
+	var text []byte
+	var err error
+	switch {
+	case s.fd >= 0:
+		text, err = readDescriptor(s.fd, o)
+	case s.shell != "":
+		text, err = runForPassphrase(ctx, o, []string{"sh", "-c", s.shell}, passphraseTimeout)
+	case s.File != "":
+		text, err = ownerfile.Read(s.File, passphraseLimit)
+	case len(s.Command) > 0:
+		timeout := passphraseTimeout
+		if s.Timeout.Duration > 0 {
+			timeout = s.Timeout.Duration
+		}
+		text, err = runForPassphrase(ctx, o, s.Command, timeout)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrapf(fault.IdentityUnavailable, err, "passphrase")
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) == 0 {
+		return nil, fault.New(fault.IdentityUnavailable, "the passphrase source gave an empty line")
+	}
+	return line, nil
+}
+
+func readDescriptor(fd int, o IO) ([]byte, error) {
+	in := o.In
+	if fd != 0 {
+		f := os.NewFile(uintptr(fd), "passphrase")
+		if f == nil {
+			return nil, fmt.Errorf("file descriptor %d is not open", fd)
+		}
+		defer f.Close()
+		in = f
+	}
+	line, err := readLine(in)
+	return []byte(line), err
+}
+
+func runForPassphrase(ctx context.Context, o IO, argv []string, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stderr = o.Err
+	cmd.WaitDelay = time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	text, readErr := io.ReadAll(io.LimitReader(out, passphraseLimit))
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("%s: %w", argv[0], err)
+	}
+	return text, readErr
+}
+
+// unlockPassphrase returns the passphrase of an encrypted identity, asking for
+// it where there is somebody to ask.
+func (a *app) unlockPassphrase(ctx context.Context, identity string) ([]byte, error) {
+	pass, err := a.passphrase(ctx, identity)
+	if err != nil || pass != nil {
+		return pass, err
+	}
+	if a.interactive() {
+		return a.askPassphrase("Passphrase of " + identity)
+	}
+	return nil, hintf(fault.New(fault.IdentityUnavailable, "the identity %q needs its passphrase", identity),
+		"use --passphrase-file, --passphrase-fd, --passphrase-command or ACE_PASSPHRASE_FILE")
+}

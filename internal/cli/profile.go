@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+func newProfileCmd(a *app) *cobra.Command {
+	return a.group(&cobra.Command{Use: "profile", Short: "Show the message vocabularies"},
+		newProfileListCmd(a), newProfileShowCmd(a), newProfileDigestCmd(a))
+}
+
+func newProfileListCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "list", Short: "List the profiles that ace knows"}
+	return a.leaf(c, 0, 0, []any{profileList{}}, func(context.Context, []string) error { return runProfileList(a) })
+}
+
+func newProfileShowCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "show ID", Short: "Show the messages of a profile with their schemas"}
+	return a.leaf(c, 1, 1, []any{profileAnswer{}}, func(_ context.Context, args []string) error { return runProfileShow(a, args[0]) })
+}
+
+func newProfileDigestCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "digest FILE|-", Short: "Check a manifest and print its digests"}
+	return a.leaf(c, 1, 1, []any{profileAnswer{}}, func(_ context.Context, args []string) error { return runProfileDigest(a, args[0]) })
+}
+
+// profileLine is one profile of ace profile list.
+type profileLine struct {
+	ID     string   `json:"id"`
+	Digest string   `json:"digest"`
+	Types  []string `json:"types"`
+	// Enabled is whether the identity announces the profile, null without an
+	// identity.
+	Enabled *bool `json:"enabled"`
+}
+
+type profileList []profileLine
+
+func (r profileList) text(p *page) {
+	p.head("ID", "ENABLED", "DIGEST", "TYPES")
+	for _, l := range r {
+		enabled := "-"
+		if l.Enabled != nil {
+			enabled = yesNo(*l.Enabled)
+		}
+		p.row(l.ID, enabled, l.Digest, strings.Join(l.Types, " "))
+	}
+}
+
+func runProfileList(a *app) error {
+	var id *identity
+	if name, err := a.identityName(); err == nil {
+		if id, err = a.openIdentity(name); err != nil {
+			return err
+		}
+	}
+	answer := profileList{}
+	for _, m := range profile.Official() {
+		line := profileLine{ID: m.ID, Digest: m.Digest}
+		for _, msg := range m.Messages {
+			line.Types = append(line.Types, msg.Type)
+		}
+		if id != nil {
+			enabled := m.ID == profile.CoreID || slices.Contains(id.settings.Profiles, m.ID)
+			line.Enabled = &enabled
+		}
+		answer = append(answer, line)
+	}
+	return a.print(answer)
+}
+
+// profileAnswer shows one manifest.
+type profileAnswer struct {
+	ID       string           `json:"id"`
+	Digest   string           `json:"digest"`
+	Messages []profileMessage `json:"messages"`
+}
+
+type profileMessage struct {
+	Type   string          `json:"type"`
+	Digest string          `json:"digest"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+func (r profileAnswer) text(p *page) {
+	p.row("profile", clean(r.ID, false), r.Digest)
+	for _, m := range r.Messages {
+		p.row("message", clean(m.Type, false), m.Digest)
+		if p.app.command == "ace profile show" {
+			p.line("%s", clean(string(m.Schema), false))
+		}
+	}
+}
+
+// showManifest returns the answer for a manifest. The schemas are taken from
+// its text, which is the form people compare.
+func showManifest(m *profile.Manifest) (profileAnswer, error) {
+	var text struct {
+		Messages []struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(m.Raw(), &text); err != nil {
+		return profileAnswer{}, err
+	}
+	r := profileAnswer{ID: m.ID, Digest: m.Digest}
+	for i, msg := range m.Messages {
+		r.Messages = append(r.Messages, profileMessage{msg.Type, msg.Digest, text.Messages[i].Schema})
+	}
+	return r, nil
+}
+
+func runProfileShow(a *app, name string) error {
+	m, ok := officialProfile(name)
+	if !ok {
+		return hintf(usagef("no profile %q", name), "ace profile list shows those there are")
+	}
+	answer, err := showManifest(m)
+	if err != nil {
+		return err
+	}
+	return a.print(answer)
+}
+
+// manifestLimit bounds the text of a manifest in bytes; its canonical form has
+// a narrower bound of its own.
+const manifestLimit = 1 << 20
+
+func runProfileDigest(a *app, file string) error {
+	text, err := a.readArg(file, manifestLimit)
+	if err != nil {
+		return err
+	}
+	m, err := parseManifest(text)
+	if err != nil {
+		return err
+	}
+	answer, err := showManifest(m)
+	if err != nil {
+		return err
+	}
+	return a.print(answer)
+}
+
+// parseManifest reads a manifest of a third party, or an official one, which
+// alone may use the reserved prefix (08#manifest-format).
+func parseManifest(text []byte) (*profile.Manifest, error) {
+	m, err := profile.ParseManifest(text)
+	if err == nil {
+		return m, nil
+	}
+	v, syntax := wire.Parse(text, wire.MaxJSONDepth)
+	if syntax != nil {
+		return nil, err
+	}
+	for _, o := range profile.Official() {
+		if bytes.Equal(o.Raw(), v.Canonical()) {
+			return o, nil
+		}
+	}
+	return nil, err
+}
+
+// officialProfile finds a profile by its ID or by the short name in it: text
+// for ace:text:1.
+func officialProfile(name string) (*profile.Manifest, bool) {
+	for _, m := range profile.Official() {
+		if m.ID == name || m.ID == "ace:"+name+":1" {
+			return m, true
+		}
+	}
+	return nil, false
+}
+
+// enabledProfiles returns the manifests of the named profiles, which have to
+// be ones whose rules the endpoint follows.
+func enabledProfiles(names []string) ([]*profile.Manifest, error) {
+	var found []*profile.Manifest
+	for _, name := range names {
+		m, ok := officialProfile(name)
+		if !ok || m.ID != profileText {
+			return nil, hintf(usagef("the profile %q cannot be enabled", name), "%s can", profileText)
+		}
+		if len(found) == 0 { // named twice is named once
+			found = append(found, m)
+		}
+	}
+	return found, nil
+}
+
+// profileText is the profile of plain messages and the type of its only one.
+const profileText = "ace:text:1"

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+)
+
+func newReadCmd(a *app) *cobra.Command {
+	var raw, markRead bool
+	c := &cobra.Command{
+		Use:   "read MESSAGE_ID... [--raw] [--mark-read]",
+		Short: "Show received messages",
+		Long: `Show received messages. The start of a message ID is enough, at least 8
+characters. With several, --json answers with one line for each.`,
+	}
+	c.Flags().BoolVar(&raw, "raw", false, "print the body as JSON and nothing else")
+	c.Flags().BoolVar(&markRead, "mark-read", false, "mark the messages as read")
+	return a.leaf(c, 1, -1, []any{messageAnswer{}}, func(ctx context.Context, args []string) error {
+		return runRead(ctx, a, args, raw, markRead)
+	})
+}
+
+func (r messageAnswer) text(p *page) {
+	p.row("message", r.MessageID)
+	p.row("from", p.peerFull(r.From, r.PeerName))
+	p.row("type", clean(r.Type, false))
+	if r.ThreadID != nil {
+		p.row("thread", clean(*r.ThreadID, false))
+	}
+	p.row("signed", p.time(r.SentAt))
+	p.row("received", p.time(r.ReceivedAt))
+	p.line("")
+	p.line("%s", clean(r.preview(), true))
+}
+
+// rawBody prints the body of a message alone. JSON escapes what a terminal
+// would act on, except above ASCII.
+type rawBody struct{ messageAnswer }
+
+func (r rawBody) text(p *page) { p.line("%s", clean(string(r.Untrusted.Body), false)) }
+
+func runRead(ctx context.Context, a *app, ids []string, raw, markRead bool) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, id := range ids {
+		m, err := s.Message(ctx, id)
+		if err != nil {
+			return err
+		}
+		var answer result = newMessageAnswer(m)
+		if raw {
+			answer = rawBody{newMessageAnswer(m)}
+		}
+		if err := a.print(answer); err != nil {
+			return err
+		}
+		if markRead {
+			if err := s.markRead(ctx, []core.Message{m}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+type sendOptions struct {
+	connect, noAttempt bool
+	wait               string // "", relayed or delivered
+	messageType        string
+	body, bodyFile     string
+	thread, requestID  string
+}
+
+// The states of an outgoing message that waiting and text depend on.
+const (
+	stateQueued    = "queued"
+	stateRelayed   = "relayed"
+	stateDelivered = "delivered"
+	stateRejected  = "rejected"
+)
+
+func newSendCmd(a *app) *cobra.Command {
+	var o sendOptions
+	c := &cobra.Command{
+		Use:   "send PEER [TEXT] [flags]",
+		Short: "Queue a message and try to relay it",
+		Long: `Queue a message durably and try once to relay it. Exit status 0 means that it is
+queued; with --wait it means that the recipient's signed receipt has come.
+
+TEXT "-", or no TEXT with something on standard input, takes the text from
+there, without the line break at its end.`,
+		Example: `  ace send @bob@relay.example "hello"
+  ace send --connect @bob@relay.example "hello" --wait --timeout 60s
+  uptime | ace send bob --request-id "$(date +%F)"`,
+	}
+	f := c.Flags()
+	f.BoolVar(&o.connect, "connect", false, "ask for contact first where need be, and wait for the answer")
+	f.StringVar(&o.wait, "wait", "", "wait until the message is relayed or, by default, delivered")
+	f.Lookup("wait").NoOptDefVal = stateDelivered
+	f.BoolVar(&o.noAttempt, "no-attempt", false, "queue only")
+	f.StringVar(&o.messageType, "type", profileText, "message type")
+	f.StringVar(&o.body, "body", "", "message body as JSON, in place of TEXT")
+	f.StringVar(&o.bodyFile, "body-file", "", "file with the message body as JSON, - for standard input")
+	f.StringVar(&o.thread, "thread", "", "thread the message belongs to")
+	f.StringVar(&o.requestID, "request-id", "", "your key for this message: the same key never queues a second one")
+	return a.leaf(c, 1, 2, []any{outgoingAnswer{}}, func(ctx context.Context, args []string) error {
+		return runSend(ctx, a, args, o)
+	})
+}
+
+func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
+	if o.wait != "" && o.wait != stateRelayed && o.wait != stateDelivered {
+		return usagef("--wait is relayed or delivered, not %q", o.wait)
+	}
+	if o.wait != "" && o.noAttempt {
+		return usagef("--wait and --no-attempt exclude each other")
+	}
+	body, err := a.sendBody(args[1:], o)
+	if err != nil {
+		return err
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	peer, err := s.peer(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if o.connect {
+		if err := a.connectFirst(ctx, s, peer, o); err != nil {
+			return err
+		}
+	}
+	out, err := s.Enqueue(ctx, core.OutMessage{To: peer, Type: o.messageType, ThreadID: o.thread, Body: body, RequestID: o.requestID})
+	if err != nil {
+		return err
+	}
+	return a.attemptAndWait(ctx, s, out, o)
+}
+
+// connectFirst makes sure that the peer has given a permit.
+func (a *app) connectFirst(ctx context.Context, s *session, peer string, o sendOptions) error {
+	_, ok, err := s.permitted(ctx, peer)
+	if ok || err != nil {
+		return err
+	}
+	if _, err := s.Connect(ctx, peer, o.messageType, ""); err != nil {
+		return err
+	}
+	a.say("asked for contact; waiting for the answer")
+	_, err = s.awaitPermit(ctx, peer)
+	return hintf(err, "nothing was queued; the request waits at the peer, so run the same command again later")
+}
+
+// attemptAndWait makes the first attempt, waits as --wait says, and prints what
+// became of the message. A failed attempt is no failure of a command that only
+// promised to queue.
+func (a *app) attemptAndWait(ctx context.Context, s *session, out core.Outgoing, o sendOptions) error {
+	if !o.noAttempt && out.State == stateQueued && out.Attempts == 0 {
+		var err error
+		if out, err = s.attempt(ctx, out); err != nil {
+			a.warn("not relayed yet: %s", clean(err.Error(), false))
+		}
+	}
+	var waitErr error
+	if o.wait != "" {
+		out, waitErr = s.awaitOutgoing(ctx, out, o.wait)
+	}
+	if err := a.print(newOutgoingAnswer(out)); err != nil {
+		return err
+	}
+	return waitErr
+}
+
+// attempt makes one attempt. It returns the entry as it is afterwards even if
+// the attempt failed.
+func (s *session) attempt(ctx context.Context, out core.Outgoing) (core.Outgoing, error) {
+	_, failed := s.Attempt(ctx, out.MessageID)
+	now, err := s.OutboxEntry(context.WithoutCancel(ctx), out.MessageID)
+	if err != nil {
+		return out, errors.Join(failed, err)
+	}
+	return now, failed
+}
+
+// awaitOutgoing receives until the message has come as far as wanted, making
+// the attempts that fall due meanwhile.
+func (s *session) awaitOutgoing(ctx context.Context, out core.Outgoing, wanted string) (core.Outgoing, error) {
+	if wanted == stateRelayed && out.State != stateQueued {
+		return out, outcome(out)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	retry := s.retryWhenDue(ctx, out.MessageID)
+	defer func() { stop(nil); <-retry }()
+	err := s.await(ctx, func(ctx context.Context) (bool, error) {
+		now, err := s.OutboxEntry(ctx, out.MessageID)
+		if err != nil {
+			return false, err
+		}
+		out = now
+		return out.SettledAt != 0 || wanted == stateRelayed && out.State == stateRelayed, nil
+	})
+	if err != nil {
+		return out, hintf(err, "the message is queued and its attempts go on: ace outbox show %s", out.MessageID)
+	}
+	return out, outcome(out)
+}
+
+// retryWhenDue attempts the message whenever an attempt falls due, until ctx
+// ends. The channel closes when it has stopped.
+func (s *session) retryWhenDue(ctx context.Context, messageID string) <-chan struct{} {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			entry, err := s.OutboxEntry(ctx, messageID)
+			if err != nil || entry.SettledAt != 0 {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Duration(max(1, entry.NextAttemptAt-s.now())) * time.Second):
+				s.Attempt(ctx, messageID) // its failure is in the entry
+			}
+		}
+	}()
+	return stopped
+}
+
+// outcome is the error of a message that did not arrive.
+func outcome(out core.Outgoing) error {
+	switch out.State {
+	case stateQueued, stateRelayed, stateDelivered:
+		return nil
+	case stateRejected:
+		e := fault.New(fault.DeliveryRejected, "the peer rejected the message: %q", out.RemoteCode)
+		e.Remote = out.RemoteCode
+		return e
+	}
+	return fault.New(fault.Expired, "the message ended as %s", out.State)
+}
+
+// sendBody returns the body of the message from whichever place gives one.
+func (a *app) sendBody(text []string, o sendOptions) (wire.Value, error) {
+	given := 0
+	for _, is := range []bool{len(text) > 0, o.body != "", o.bodyFile != ""} {
+		if is {
+			given++
+		}
+	}
+	if given > 1 {
+		return wire.Value{}, usagef("TEXT, --body and --body-file exclude each other")
+	}
+	switch {
+	case o.body != "":
+		return parseBody("--body", []byte(o.body))
+	case o.bodyFile != "":
+		data, err := a.readArg(o.bodyFile, wire.MaxPlaintextBytes)
+		if err != nil {
+			return wire.Value{}, err
+		}
+		return parseBody("--body-file", data)
+	case o.messageType != profileText:
+		return wire.Value{}, usagef("a message of type %s needs --body or --body-file", o.messageType)
+	case len(text) > 0 && text[0] != "-":
+		return textBody(text[0])
+	case len(text) == 0 && a.io.InTTY:
+		return wire.Value{}, usagef("what is the message? Give TEXT, or - for standard input")
+	}
+	data, err := io.ReadAll(io.LimitReader(a.io.In, wire.MaxPlaintextBytes+1))
+	if err != nil {
+		return wire.Value{}, fault.Wrap(fault.StorageFailed, err)
+	}
+	if len(data) > wire.MaxPlaintextBytes {
+		return wire.Value{}, usagef("the text on standard input is larger than %d bytes", wire.MaxPlaintextBytes)
+	}
+	return textBody(strings.TrimSuffix(string(data), "\n"))
+}
+
+func parseBody(option string, data []byte) (wire.Value, error) {
+	v, err := wire.Parse(data, wire.MaxJSONDepth)
+	if err != nil {
+		return v, usagef("%s: %v", option, err)
+	}
+	return v, nil
+}
+
+func textBody(text string) (wire.Value, error) {
+	if text == "" {
+		return wire.Value{}, usagef("the text is empty")
+	}
+	if strings.ToValidUTF8(text, "") != text {
+		return wire.Value{}, usagef("the text is not valid UTF-8")
+	}
+	return wire.NewObject(wire.M("message", wire.NewString(text))), nil
+}

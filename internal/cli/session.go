@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/keystore"
+)
+
+// session is an identity with its keys and its endpoint open.
+type session struct {
+	*core.Endpoint
+	id       *identity
+	unlocked *keystore.Unlocked
+	relay    string
+	now      func() int64
+}
+
+// open opens the identity to act as.
+func (a *app) open(ctx context.Context) (*session, error) {
+	id, err := a.identity()
+	if err != nil {
+		return nil, err
+	}
+	encrypted, err := id.store.Encrypted()
+	if err != nil {
+		return nil, err
+	}
+	var pass []byte
+	if encrypted {
+		if pass, err = a.unlockPassphrase(ctx, id.name); err != nil {
+			return nil, err
+		}
+		defer clear(pass)
+	}
+	return a.openSession(ctx, id, pass)
+}
+
+func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*session, error) {
+	relay, err := a.homeRelay(id)
+	if err != nil {
+		return nil, err
+	}
+	profiles, err := enabledProfiles(id.settings.Profiles)
+	if err != nil {
+		return nil, err
+	}
+	unlocked, err := id.store.Unlock(pass, a.io.Now())
+	if err != nil {
+		return nil, err
+	}
+	endpoint, err := core.Open(ctx, core.Config{
+		Identity:  unlocked.Identity,
+		StorePath: filepath.Join(id.store.Dir(), "store.db"),
+		VaultKey:  unlocked.Vault,
+		Relay:     relay,
+		Profiles:  profiles,
+		Accept:    a.acceptRules(id),
+		Card:      descriptor.CardRecord{Handle: id.settings.Handle, Contact: id.settings.Contact, Listed: id.settings.Listed},
+		Loopback:  a.loopback(id),
+		Clock:     a.io.Now,
+		ReceiveBy: a.command,
+	})
+	if err != nil {
+		unlocked.Destroy()
+		return nil, err
+	}
+	return &session{Endpoint: endpoint, id: id, unlocked: unlocked, relay: relay, now: a.io.Now}, nil
+}
+
+// Close closes the endpoint and clears the keys.
+func (s *session) Close() {
+	s.Endpoint.Close() // everything that matters was committed before
+	s.unlocked.Destroy()
+}
+
+func (a *app) acceptRules(id *identity) map[string]string {
+	rules := map[string]string{}
+	for profile, digest := range id.settings.Accept {
+		rules[profile] = digest
+	}
+	for profile, rule := range a.conf.Accept {
+		rules[profile] = rule.Digest
+	}
+	return rules
+}
+
+func (a *app) loopback(id *identity) bool { return id.settings.Dev || a.flags.allowLoopback }
+
+// homeRelay returns the URL of an identity's home relay for this call.
+func (a *app) homeRelay(id *identity) (string, error) {
+	s := id.settings
+	given := a.flags.relay
+	if given == "" {
+		given = a.conf.Identities[id.name].Relay
+	}
+	if given == "" && s.FollowDev {
+		if url, err := a.findDevRelay(); err == nil {
+			return url, nil
+		}
+	}
+	if given == "" {
+		given = s.Relay
+	}
+	if given == "" {
+		return "", usagef("the identity %q has no relay: give one with --relay", id.name)
+	}
+	url, err := a.relayURL(given, a.loopback(id))
+	if err == nil && s.Dev && !onLoopback(url) {
+		return "", hintf(usagef("the identity %q was made for development and %s is not on this machine", id.name, url),
+			"make another identity with ace init --name NAME --relay URL")
+	}
+	return url, err
+}
+
+// relayURL returns the canonical URL of what was given as --relay.
+func (a *app) relayURL(given string, loopback bool) (string, error) {
+	if given == relayDev {
+		return a.findDevRelay()
+	}
+	policy := wire.Production
+	if loopback {
+		policy = wire.Development
+	}
+	url, err := wire.NormalizeRelayURL(given)
+	if err == nil {
+		err = wire.CheckRelayURL(url, policy)
+	}
+	if err != nil {
+		return "", hintf(usagef("relay %q: %v", given, err), "a relay is https://HOST; --allow-loopback takes http://localhost:PORT for development")
+	}
+	return url, nil
+}
+
+func onLoopback(url string) bool { return wire.IsLoopbackName(wire.RelayHost(url)) }
+
+// peer turns what a person typed into an ACE ID.
+func (s *session) peer(ctx context.Context, typed string) (string, error) {
+	return s.Resolve(ctx, typed)
+}
+
+// await receives until check is satisfied and returns nil, or the error of
+// check, or that of the deadline in ctx. Where another process receives for
+// the identity, it watches the store, which that process fills.
+func (s *session) await(ctx context.Context, check func(context.Context) (bool, error)) error {
+	listening, stop := context.WithCancel(ctx)
+	news := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Listen(listening, func(core.Event) {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	defer func() {
+		stop()
+		if ended != nil {
+			<-ended
+		}
+	}()
+	var look <-chan time.Time
+	for {
+		if done, err := check(ctx); done || err != nil {
+			return err
+		}
+		select {
+		case <-news:
+		case <-look:
+		case err := <-ended:
+			ended = nil
+			if !errors.Is(err, fault.LockBusy) {
+				if err == nil {
+					err = context.Cause(ctx)
+				}
+				return err
+			}
+			ticker := time.NewTicker(lookInterval)
+			defer ticker.Stop()
+			look = ticker.C
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// lookInterval is how often the store is looked at while another process
+// receives.
+const lookInterval = 250 * time.Millisecond

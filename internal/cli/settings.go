@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+)
+
+const settingsFile = "settings.toml"
+
+// settings is what ace init decided about an identity, in the identity's
+// folder.
+type settings struct {
+	// Relay is the home relay, a canonical URL, "" for none yet.
+	Relay string `toml:"relay"`
+	// Dev marks an identity made for development: it may use relays on
+	// loopback and no others.
+	Dev bool `toml:"dev,omitempty"`
+	// FollowDev takes the relay that ace relay serve --dev runs now.
+	FollowDev bool `toml:"follow_dev,omitempty"`
+	// Contact is open or closed: whether strangers may ask for contact.
+	Contact string `toml:"contact"`
+	// Listed shows the card in the relay's directory.
+	Listed bool `toml:"listed,omitempty"`
+	// Handle is the name at the relay, "" for none.
+	Handle string `toml:"handle,omitempty"`
+	// Profiles are the IDs of the enabled profiles besides core.
+	Profiles []string `toml:"profiles"`
+	// Accept are the profiles whose contact requests are accepted by
+	// themselves: profile ID to profile digest.
+	Accept map[string]string `toml:"accept,omitempty"`
+	// NextRoot is where the next root was put for want of a better place.
+	NextRoot string `toml:"next_root,omitempty"`
+}
+
+func readSettings(dir string) (settings, error) {
+	path := filepath.Join(dir, settingsFile)
+	var s settings
+	text, err := ownerfile.Read(path, configLimit)
+	if errors.Is(err, fs.ErrNotExist) { // ace init ended between the keys and this file
+		return settings{Contact: descriptor.ContactClosed, Profiles: []string{profileText}}, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	meta, err := toml.Decode(string(text), &s)
+	if err == nil && len(meta.Undecoded()) > 0 {
+		return s, fault.New(fault.StorageFailed, "%s: unknown key %q", path, meta.Undecoded()[0])
+	}
+	return s, fault.Wrapf(fault.StorageFailed, err, "%s", path)
+}
+
+func (s settings) write(dir string) error {
+	var b bytes.Buffer
+	enc := toml.NewEncoder(&b)
+	enc.Indent = ""
+	if err := enc.Encode(s); err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return ownerfile.Write(filepath.Join(dir, settingsFile), b.Bytes())
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+)
+
+func newStatusCmd(a *app) *cobra.Command {
+	var offline bool
+	c := &cobra.Command{Use: "status [--offline]", Short: "Show whether you can be reached, and what waits"}
+	c.Flags().BoolVar(&offline, "offline", false, "do not ask the relay")
+	return a.leaf(c, 0, 0, []any{statusAnswer{}}, func(ctx context.Context, _ []string) error { return runStatus(ctx, a, offline) })
+}
+
+// statusAnswer is the answer of ace status. Reachable and registered are null
+// when the relay was not asked.
+type statusAnswer struct {
+	Name                string   `json:"name"`
+	ACEID               string   `json:"ace_id"`
+	KELSeq              int64    `json:"kel_seq"`
+	KeyExpiresAt        *int64   `json:"key_expires_at"`
+	Relay               string   `json:"relay"`
+	Reachable           *bool    `json:"reachable"`
+	Registered          *bool    `json:"registered"`
+	DescriptorExpiresAt *int64   `json:"descriptor_expires_at"`
+	Handle              *string  `json:"handle"`
+	Contact             string   `json:"contact"`
+	Dev                 bool     `json:"dev"`
+	Unread              int      `json:"unread"`
+	OutboxPending       int      `json:"outbox_pending"`
+	ContactRequests     int      `json:"contact_requests"`
+	Warnings            []string `json:"warnings"`
+}
+
+func (r statusAnswer) text(p *page) {
+	p.row("identity", r.Name)
+	p.row("ace id", r.ACEID)
+	p.row("handle", orDash(r.Handle))
+	p.row("relay", r.Relay)
+	if r.Reachable != nil {
+		p.row("reachable", yesNo(*r.Reachable))
+	}
+	if r.Registered != nil && *r.Reachable {
+		p.row("registered", yesNo(*r.Registered))
+	}
+	p.row("contact", r.Contact)
+	if r.DescriptorExpiresAt != nil {
+		p.row("descriptor until", p.time(*r.DescriptorExpiresAt))
+	} else {
+		p.row("descriptor", "never published")
+	}
+	if r.KeyExpiresAt != nil {
+		p.row("signing key until", p.time(*r.KeyExpiresAt))
+	}
+	p.row("unread", fmt.Sprint(r.Unread))
+	p.row("outbox pending", fmt.Sprint(r.OutboxPending))
+	p.row("contact requests", fmt.Sprint(r.ContactRequests))
+	for _, w := range r.Warnings {
+		p.row("warning", clean(w, false))
+	}
+}
+
+func runStatus(ctx context.Context, a *app, offline bool) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	st, err := s.Status(ctx, core.StatusOptions{Offline: offline})
+	if err != nil {
+		return err
+	}
+	answer := statusAnswer{
+		Name: s.id.name, ACEID: st.ACEID, KELSeq: st.KELSeq, KeyExpiresAt: timeOrNull(st.UsableUntil), Relay: st.Relay,
+		DescriptorExpiresAt: timeOrNull(st.DescriptorExpires), Handle: orNull(st.Handle), Contact: st.Contact, Dev: s.id.settings.Dev,
+		Unread: st.Unhandled, OutboxPending: st.OutboxPending, ContactRequests: st.Requests,
+		Warnings: append(append([]string{}, st.Warnings...), s.id.warnings()...),
+	}
+	if !offline {
+		answer.Reachable = &st.Reachable
+		if st.Reachable {
+			answer.Registered = &st.Registered
+		}
+	}
+	return a.print(answer)
+}
+
+// warnings tells what is wrong with the files of an identity. A next root that
+// lies on the same machine is stolen together with the root it is to recover
+// from (01#rotation-and-recovery).
+func (id *identity) warnings() []string {
+	path := id.settings.NextRoot
+	if path == "" || id.settings.Dev {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the next root is still on this machine: move %s to a safe place", path)}
+}

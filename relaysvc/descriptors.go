@@ -1,0 +1,49 @@
+package relaysvc
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/relaysvc/relaydb"
+)
+
+// servePublishDescriptor is POST /v1/descriptor (07#descriptors-and-cards).
+func (s *Server) servePublishDescriptor(w http.ResponseWriter, r *request) error {
+	if err := s.limiter.allow("publish "+s.clientNetwork(r.Request), s.config.Limits.Publications, r.now); err != nil {
+		return err
+	}
+	body, err := s.readBody(w, r, wire.MaxPublishedAgentBytes)
+	if err != nil {
+		return err
+	}
+	agent, err := descriptor.Verify(body, r.now, s.descriptorOptions())
+	if err != nil {
+		return err
+	}
+	if err := s.db.CheckPublisher(r.Context(), agent.ACEID, agent.KELEnd()); err != nil {
+		return err
+	}
+	if !slices.Contains(agent.Relays, s.audience) {
+		return fault.New(fault.InvalidArgument, "descriptor.relays: this relay is not among them")
+	}
+	profiles := make([]string, len(agent.Profiles))
+	for i, p := range agent.Profiles {
+		profiles[i] = p.ID
+	}
+	if err := s.db.PublishDescriptor(r.Context(), relaydb.Descriptor{
+		ACEID:     agent.ACEID,
+		KELEnd:    agent.KELEnd(),
+		IssuedAt:  agent.IssuedAt,
+		Claims:    agent.ClaimsDigest(),
+		ExpiresAt: agent.ExpiresAt,
+		Profiles:  profiles,
+		Raw:       agent.Raw(),
+	}); err != nil {
+		return err
+	}
+	return s.accept(w, relayapi.OK())
+}

@@ -1,0 +1,234 @@
+package relaysvc
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
+)
+
+// hub knows the open listen streams. It wakes those of an identity when an
+// entry is queued, ends them when its registration does, and asks all of them
+// to reconnect when the relay drains.
+type hub struct {
+	perIdentity, limit int
+	drained            chan struct{} // closed when the relay drains
+
+	mu       sync.Mutex
+	topics   map[string]*topic // by ACE ID; guarded by mu, as what follows
+	streams  int
+	draining bool
+}
+
+// topic holds the streams of one identity.
+type topic struct {
+	streams map[*stream]bool
+	// fences counts the registrations and unregistrations in progress.
+	// While there is one, no stream opens; lifted is closed after the last.
+	fences int
+	lifted chan struct{}
+}
+
+func newHub(perIdentity, limit int) *hub {
+	return &hub{perIdentity: perIdentity, limit: limit, drained: make(chan struct{}), topics: map[string]*topic{}}
+}
+
+// open takes a place for a stream of an identity, waiting for fences first:
+// what the caller reads from the store afterwards is the outcome of those.
+// Code: rate_limited (07#listen).
+func (h *hub) open(ctx context.Context, aceID string, st *stream) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for t := h.topics[aceID]; t != nil && t.fences > 0; t = h.topics[aceID] {
+		lifted := t.lifted
+		h.mu.Unlock()
+		select {
+		case <-lifted:
+		case <-ctx.Done():
+		}
+		h.mu.Lock()
+		if ctx.Err() != nil {
+			return fault.Wrap(relayapi.InternalError, ctx.Err())
+		}
+	}
+	t := h.topics[aceID]
+	switch {
+	case h.draining:
+		return fault.New(relayapi.RateLimited, "the relay is about to restart")
+	case h.streams >= h.limit:
+		return fault.New(relayapi.RateLimited, "the relay has no place for another stream")
+	case t != nil && len(t.streams) >= h.perIdentity:
+		return fault.New(relayapi.RateLimited, "the identity has %d streams open", len(t.streams))
+	}
+	h.topic(aceID).streams[st] = true
+	h.streams++
+	return nil
+}
+
+// topic returns the topic of an identity, making it if need be. The caller
+// holds mu.
+func (h *hub) topic(aceID string) *topic {
+	t := h.topics[aceID]
+	if t == nil {
+		t = &topic{streams: map[*stream]bool{}}
+		h.topics[aceID] = t
+	}
+	return t
+}
+
+// tidy forgets the topic of an identity when nothing is left in it. The caller
+// holds mu.
+func (h *hub) tidy(aceID string, t *topic) {
+	if len(t.streams) == 0 && t.fences == 0 {
+		delete(h.topics, aceID)
+	}
+}
+
+// close gives the place of a stream back. Its handler calls it, so that no
+// frame is in progress.
+func (h *hub) close(aceID string, st *stream) {
+	st.mu.Lock()
+	st.leave()
+	st.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[aceID]
+	delete(t.streams, st)
+	h.streams--
+	h.tidy(aceID, t)
+}
+
+// wake tells the streams of an identity that there is something to read.
+func (h *hub) wake(aceID string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[aceID]; t != nil {
+		for st := range t.streams {
+			st.poke()
+		}
+	}
+}
+
+// fence ends the streams of an identity, and lets none open until the returned
+// function is called. When fence returns, no frame is being written any more.
+func (h *hub) fence(aceID string) (lift func()) {
+	h.mu.Lock()
+	t := h.topic(aceID)
+	if t.fences == 0 {
+		t.lifted = make(chan struct{})
+	}
+	t.fences++
+	streams := make([]*stream, 0, len(t.streams))
+	for st := range t.streams {
+		streams = append(streams, st)
+	}
+	h.mu.Unlock()
+	for _, st := range streams {
+		st.end()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if t.fences--; t.fences == 0 {
+			close(t.lifted)
+			h.tidy(aceID, t)
+		}
+	}
+}
+
+// drain asks every stream to reconnect and lets no new one open.
+func (h *hub) drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.draining {
+		h.draining = true
+		close(h.drained)
+	}
+}
+
+func (h *hub) isDraining() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.draining
+}
+
+// stream is the sending half of one listen stream.
+type stream struct {
+	w     http.ResponseWriter
+	slow  time.Duration // for one frame
+	woken chan struct{} // holds one token when there is something to read
+	ended chan struct{} // closed when over is set
+
+	frame sync.Mutex // held while a frame is written
+
+	mu      sync.Mutex
+	over    bool                     // guarded by mu
+	control *http.ResponseController // while frames may be written; guarded by mu
+}
+
+func newStream(w http.ResponseWriter, slow time.Duration) *stream {
+	return &stream{w: w, slow: slow, woken: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
+// begin lets frames be written, and answers false when the stream has been
+// ended before it began: the request can still be refused then.
+func (st *stream) begin() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.over {
+		st.control = http.NewResponseController(st.w)
+	}
+	return !st.over
+}
+
+func (st *stream) poke() {
+	select {
+	case st.woken <- struct{}{}:
+	default: // it has not looked since the last time
+	}
+}
+
+// end cuts the stream off: a frame in progress is given up, and end returns
+// when that is over. Nothing is written afterwards.
+func (st *stream) end() {
+	st.mu.Lock()
+	if st.control != nil {
+		_ = st.control.SetWriteDeadline(time.Unix(1, 0))
+	}
+	st.leave()
+	st.mu.Unlock()
+	st.frame.Lock()
+	defer st.frame.Unlock()
+}
+
+// leave marks the stream as over and lets go of the connection. The caller
+// holds mu.
+func (st *stream) leave() {
+	st.control = nil
+	if !st.over {
+		st.over = true
+		close(st.ended)
+	}
+}
+
+// send writes one frame and reports whether the stream goes on.
+func (st *stream) send(frame []byte) bool {
+	st.frame.Lock()
+	defer st.frame.Unlock()
+	st.mu.Lock()
+	control := st.control
+	if control != nil {
+		_ = control.SetWriteDeadline(time.Now().Add(st.slow))
+	}
+	st.mu.Unlock()
+	if control == nil {
+		return false
+	}
+	if _, err := st.w.Write(frame); err != nil {
+		return false
+	}
+	return control.Flush() == nil
+}

@@ -1,0 +1,122 @@
+-- The relay's store, version 1. Times are Unix seconds. Objects are kept as
+-- the canonical bytes they were verified from.
+
+CREATE TABLE relay (
+  one        INTEGER PRIMARY KEY CHECK (one = 1),
+  generation INTEGER NOT NULL -- first half of every stream ID given from now on
+) STRICT;
+
+INSERT INTO relay (one, generation) VALUES (1, 1);
+
+-- One row for each identity that ever registered, also after unregister.
+CREATE TABLE identities (
+  id            INTEGER PRIMARY KEY,
+  ace_id        TEXT    NOT NULL UNIQUE,
+  registered    INTEGER NOT NULL CHECK (registered IN (0, 1)),
+  incarnation   INTEGER NOT NULL, -- grows when it registers, rotates or unregisters
+  registered_at INTEGER NOT NULL, -- signed timestamp of the newest accepted registration
+  digest        TEXT    NOT NULL, -- hex SHA-256 of its M
+  barrier       INTEGER,          -- signed timestamp of the newest accepted unregister
+  kel_end       TEXT    NOT NULL, -- hash of the last event of the KEL
+  network       TEXT    NOT NULL, -- client network it registered from
+  retired_at    INTEGER           -- when it unregistered, null while registered
+) STRICT;
+
+-- Apart from identities, because a KEL can have a megabyte.
+CREATE TABLE kels (
+  identity INTEGER PRIMARY KEY REFERENCES identities (id),
+  log      BLOB    NOT NULL
+) STRICT;
+
+-- agent is null after unregister, while issued_at and claims still bound what
+-- may be published under the same KEL.
+CREATE TABLE descriptors (
+  identity   INTEGER PRIMARY KEY REFERENCES identities (id),
+  kel_end    TEXT    NOT NULL,
+  issued_at  INTEGER NOT NULL,
+  claims     TEXT    NOT NULL, -- hex SHA-256 of the canonical claims
+  expires_at INTEGER NOT NULL,
+  agent      BLOB
+) STRICT;
+
+CREATE TABLE descriptor_profiles (
+  identity INTEGER NOT NULL REFERENCES identities (id),
+  profile  TEXT    NOT NULL,
+  PRIMARY KEY (identity, profile)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cards (
+  identity  INTEGER PRIMARY KEY REFERENCES identities (id),
+  kel_end   TEXT    NOT NULL,
+  issued_at INTEGER NOT NULL,
+  claims    TEXT    NOT NULL,
+  home      TEXT    NOT NULL,
+  open      INTEGER NOT NULL CHECK (open IN (0, 1)), -- contact is "open"
+  listing   TEXT,                                    -- the ACE ID when listed, else null
+  bundle    BLOB
+) STRICT;
+
+CREATE UNIQUE INDEX cards_listing ON cards (listing) WHERE listing IS NOT NULL;
+
+CREATE TABLE card_tags (
+  tag      TEXT    NOT NULL,
+  listing  TEXT    NOT NULL,
+  identity INTEGER NOT NULL REFERENCES identities (id),
+  PRIMARY KEY (tag, listing)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX card_tags_identity ON card_tags (identity);
+
+-- Bindings are permanent: rows are never changed or deleted.
+CREATE TABLE handles (
+  handle   TEXT    PRIMARY KEY,
+  skeleton TEXT    NOT NULL UNIQUE,
+  identity INTEGER NOT NULL UNIQUE REFERENCES identities (id),
+  network  TEXT    NOT NULL, -- client network that claimed it
+  bound_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX handles_claims ON handles (network, bound_at);
+
+CREATE TABLE blocks (
+  identity INTEGER NOT NULL REFERENCES identities (id),
+  peer     TEXT    NOT NULL,
+  blocked  INTEGER NOT NULL CHECK (blocked IN (0, 1)),
+  revision INTEGER NOT NULL,
+  PRIMARY KEY (identity, peer)
+) STRICT, WITHOUT ROWID;
+
+-- Not deleted on unregister: a nonce stays spent.
+CREATE TABLE nonces (
+  identity   INTEGER NOT NULL REFERENCES identities (id),
+  nonce      TEXT    NOT NULL,
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (identity, nonce)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX nonces_expiry ON nonces (expires_at);
+
+-- What a recipient's queue holds, without stranger entries. last_seq is the
+-- second half of the newest stream ID given; it never goes back.
+CREATE TABLE queues (
+  identity INTEGER PRIMARY KEY REFERENCES identities (id),
+  last_seq INTEGER NOT NULL,
+  entries  INTEGER NOT NULL,
+  bytes    INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE entries (
+  id         INTEGER PRIMARY KEY,
+  identity   INTEGER NOT NULL REFERENCES identities (id), -- the recipient
+  generation INTEGER NOT NULL,
+  seq        INTEGER NOT NULL,
+  stranger   INTEGER NOT NULL CHECK (stranger IN (0, 1)),
+  expires_at INTEGER NOT NULL,
+  network    TEXT,             -- client network of a stranger's send
+  digest     BLOB    NOT NULL, -- SHA-256 of the packet
+  packet     BLOB    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX entries_stream ON entries (identity, generation, seq);
+CREATE UNIQUE INDEX entries_digest ON entries (identity, digest);
+CREATE INDEX entries_retention ON entries (identity, stranger, expires_at);

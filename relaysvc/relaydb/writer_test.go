@@ -1,0 +1,159 @@
+package relaydb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/fault"
+)
+
+func newStore(t *testing.T) *DB {
+	t.Helper()
+	d, err := Open(context.Background(), filepath.Join(t.TempDir(), "data", "relay.db"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestGroupFailure puts a decision that fails in the middle of a group: the
+// others are durable, what it had written is not, and neither is lost what a
+// refused one had settled.
+func TestGroupFailure(t *testing.T) {
+	d := newStore(t)
+	insert := func(id string) func(*tx) error {
+		return func(t *tx) error {
+			return t.insertIdentity(Registration{ACEID: id, Digest: "m", KELEnd: "e", KEL: []byte("[]"), Network: "n"})
+		}
+	}
+	fails := func(t *tx) error {
+		if err := insert("undone")(t); err != nil {
+			return err
+		}
+		_, err := t.exec("INSERT INTO kels (identity, log) VALUES (999, x'00')")
+		return err
+	}
+	refuses := func(t *tx) error {
+		if err := insert("settled")(t); err != nil {
+			return err
+		}
+		return Full
+	}
+	group := []func(*tx) error{insert("a"), refuses, fails, insert("b")}
+	want := []error{nil, Full, fault.StorageFailed, nil}
+
+	// The writer is busy while the group gathers.
+	started, release := make(chan struct{}), make(chan struct{})
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		_ = d.write(context.Background(), func(*tx) error { close(started); <-release; return nil })
+	})
+	<-started
+	got := make([]error, len(group))
+	for i, fn := range group {
+		tasks.Go(func() { got[i] = d.write(context.Background(), fn) })
+	}
+	close(release)
+	tasks.Wait()
+	for i := range group {
+		if !errors.Is(got[i], want[i]) {
+			t.Errorf("decision %d: got %v, want %v", i, got[i], want[i])
+		}
+	}
+	for id, kept := range map[string]bool{"a": true, "b": true, "settled": true, "undone": false} {
+		if _, err := d.Identity(context.Background(), id); (err == nil) != kept {
+			t.Errorf("%s: %v, want kept %v", id, err, kept)
+		}
+	}
+}
+
+// TestGroupCommit commits a whole group at once, without the luck of the
+// scheduler.
+func TestGroupCommit(t *testing.T) {
+	jobs := make(chan *job, groupLimit+1)
+	for i := range groupLimit + 1 {
+		jobs <- &job{done: make(chan error, 1), run: func(t *tx) error {
+			return t.insertIdentity(Registration{ACEID: fmt.Sprint(i), KEL: []byte("[]")})
+		}}
+	}
+	group := gather(jobs, <-jobs)
+	if len(group) != groupLimit {
+		t.Fatalf("%d decisions in a group, want %d", len(group), groupLimit)
+	}
+	path := filepath.Join(t.TempDir(), "other.db")
+	w, err := openWriter(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.commit(group)
+	for i, j := range group {
+		if err := <-j.done; err != nil {
+			t.Fatalf("decision %d: %v", i, err)
+		}
+	}
+	var n int
+	if _, err := w.tx.row("SELECT count(*) FROM identities", nil, &n); err != nil || n != groupLimit {
+		t.Fatalf("%d rows, error %v", n, err)
+	}
+}
+
+// TestBrokenDisk checks that nothing is written after a commit failed to reach
+// the disk.
+func TestBrokenDisk(t *testing.T) {
+	w, err := openWriter(context.Background(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.broken = fault.New(fault.StorageFailed, "fsync failed")
+	for range 2 {
+		ran := false
+		j := &job{done: make(chan error, 1), run: func(*tx) error { ran = true; return nil }}
+		w.commit([]*job{j})
+		if err := <-j.done; !errors.Is(err, fault.StorageFailed) || ran {
+			t.Fatalf("ran %v, error %v", ran, err)
+		}
+	}
+}
+
+// TestPlans checks that the queries which grow with use walk an index in its
+// order: they sort nothing and scan no table.
+func TestPlans(t *testing.T) {
+	d := newStore(t)
+	for name, query := range map[string]string{
+		"recipient":     selectRecipient,
+		"entries":       selectEntries,
+		"directory":     directoryQuery(""),
+		"directory tag": directoryQuery("t"),
+		"expired":       "SELECT count(*) FROM entries WHERE " + matchExpired,
+		"acknowledged":  "DELETE FROM entries WHERE " + matchThrough,
+	} {
+		rows, err := d.reader.Query("EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		steps := 0
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			steps++
+			scans := strings.HasPrefix(detail, "SCAN") && !strings.Contains(detail, "USING INDEX") && !strings.HasPrefix(detail, "SCAN CONSTANT")
+			if scans || strings.Contains(detail, "TEMP B-TREE") {
+				t.Errorf("%s: %s", name, detail)
+			}
+		}
+		if err := rows.Close(); err != nil || steps == 0 {
+			t.Fatalf("%s: %d steps, %v", name, steps, err)
+		}
+	}
+}
