@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"io"
+	"log"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
@@ -25,7 +28,10 @@ func newNamedRelay(t *testing.T) *namedRelay {
 	t.Helper()
 	r := &testRelay{}
 	r.answers = append(r.answers, status(200, okBody))
-	r.Server = httptest.NewTLSServer(r)
+	r.Server = httptest.NewUnstartedServer(r)
+	r.EnableHTTP2 = true
+	r.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused certificates
+	r.StartTLS()
 	t.Cleanup(r.Close)
 	u, err := url.Parse(r.URL)
 	must(t, err)
@@ -131,11 +137,31 @@ func TestResolverFailure(t *testing.T) {
 
 func TestUntrustedCertificate(t *testing.T) {
 	relay := newNamedRelay(t)
-	relay.Config.ErrorLog = nil
 	relay.roots = x509.NewCertPool()
 	client := relay.client(t, Config{URLs: wire.Development}, answering([]string{"127.0.0.1"}))
 	wantCode(t, client.PutCard(t.Context(), relay.url, []byte("{}")), fault.RelayUnavailable)
 	if len(relay.seen()) != 0 {
 		t.Fatal("a request was sent")
 	}
+}
+
+// TestHTTP2 listens and makes requests over one HTTP/2 connection.
+func TestHTTP2(t *testing.T) {
+	relay := newNamedRelay(t)
+	relay.answers = []http.HandlerFunc{func(w http.ResponseWriter, req *http.Request) {
+		if req.ProtoMajor != 2 {
+			t.Errorf("the request came over %s", req.Proto)
+		}
+		if req.URL.Path != "/v1/listen" {
+			status(200, okBody)(w, req)
+			return
+		}
+		open(connected+packetEvent("message", 1))(w, req)
+	}}
+	client := relay.client(t, Config{URLs: wire.Development, Identity: newIdentity(t)}, answering([]string{"127.0.0.1"}))
+	r := &recorder{last: "1-0"}
+	if err := client.Listen(t.Context(), relay.url, r.listener("-")); err != errEnough {
+		t.Fatal(err)
+	}
+	must(t, client.Ack(t.Context(), relay.url, "1-0", now))
 }

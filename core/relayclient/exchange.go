@@ -117,14 +117,23 @@ func (c *Client) authenticate(h http.Header, relay string, r request, now int64)
 	return nil
 }
 
-// refusal reads the error of a response that is no 200. A body too long to be
-// an error counts as none.
+// refusal reads the error of a response that is no 200.
 func refusal(res *http.Response) *fault.Error {
+	return ResponseError(res.StatusCode, refusalBody(res), res.Header.Get("Retry-After"))
+}
+
+// refusalBody returns the body of a refusal; one that is cut or too long to be
+// an error counts as none. After 101 there is no body but a connection, whose
+// reads would outlast the context.
+func refusalBody(res *http.Response) []byte {
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxShortBody+1))
 	if err != nil || len(body) > maxShortBody {
-		body = nil
+		return nil
 	}
-	return ResponseError(res.StatusCode, body, res.Header.Get("Retry-After"))
+	return body
 }
 
 func isReplay(err error) bool {

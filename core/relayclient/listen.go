@@ -114,8 +114,10 @@ type stream struct {
 // run opens the stream and reads it to its end. It returns nil for a clean end
 // and for drain, and otherwise why the connection failed.
 func (s *stream) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(s.client.timeout, func() { cancel(errSilent) })
+	defer timer.Stop()
 	since := s.reconnect.Since()
 	query := url.Values{"since": {since}}
 	if _, err := relayapi.ParseListen(query); err != nil {
@@ -132,10 +134,10 @@ func (s *stream) run(ctx context.Context) error {
 	if err := checkMedia(res, relayapi.MediaStream); err != nil {
 		return err
 	}
-	timer := time.AfterFunc(s.client.idle, cancel)
-	defer timer.Stop()
 	return s.read(ctx, NewEventReader(&watched{src: res.Body, timer: timer, idle: s.client.idle}))
 }
+
+var errSilent = errors.New("the relay was silent for too long")
 
 // watched ends a stream that is silent for too long. The time the handler takes
 // does not count.

@@ -177,6 +177,24 @@ func TestSilentStream(t *testing.T) {
 	}
 }
 
+// TestSlowRefusal has a relay that never ends the body of its refusal.
+func TestSlowRefusal(t *testing.T) {
+	relay := newRelay(t, func(w http.ResponseWriter, req *http.Request) {
+		status(503, `{"error":`)(w, req)
+		w.(http.Flusher).Flush()
+		hang(w, req)
+	}, open(packetEvent("message", 1)))
+	client := New(Config{
+		Identity: newIdentity(t), URLs: wire.Development, Timeout: 100 * time.Millisecond,
+		testOnlyWait: func(ctx context.Context, _ int64) error { return ctx.Err() },
+	})
+	defer client.Close()
+	r := &recorder{last: "1-0"}
+	if err := client.Listen(t.Context(), relay.URL, r.listener("-")); err != errEnough {
+		t.Fatal(err)
+	}
+}
+
 func TestListenIsCancelled(t *testing.T) {
 	relay := newRelay(t, open(connected))
 	client, _ := newClient(t, newIdentity(t))
