@@ -26,6 +26,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// born is when identities are made: long ago, so that permits may be old.
+const born = epoch - 2*wire.MaxPermitLifetime
+
 // epoch is the relay's time when a test begins.
 const epoch = int64(1760140800)
 
@@ -206,9 +209,9 @@ func (r *relay) newAgent() *agent {
 	r.t.Helper()
 	a := &agent{relay: r, root: newKey(), next: newKey()}
 	var err error
-	a.state, err = kel.Incept(a.root, commitment(a.next), epoch-1000)
+	a.state, err = kel.Incept(a.root, commitment(a.next), born)
 	must(r.t, err)
-	a.delegate(epoch - 1000)
+	a.delegate(born)
 	return a
 }
 

@@ -72,7 +72,7 @@ func find(method, path string) (route, string) {
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	defer s.recover(w)
+	defer s.catch(w)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := s.dispatch(w, r); err != nil {
@@ -92,9 +92,9 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) error {
 	return serve(s, w, &request{Request: r, now: now, target: target})
 }
 
-// recover turns a panic, which only a mistake in the relay can cause, into an
+// catch turns a panic, which only a mistake in the relay can cause, into an
 // internal_error for this one request.
-func (s *Server) recover(w http.ResponseWriter) {
+func (s *Server) catch(w http.ResponseWriter) {
 	p := recover()
 	if p == nil {
 		return

@@ -179,13 +179,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 	ended := make(chan error, 1)
 	tasks.Go(func() { ended <- server.Serve(ln) })
+	var failure error
 	select {
-	case err := <-ended:
-		return err
+	case failure = <-ended:
 	case <-ctx.Done():
 	}
 	s.log.Info("draining")
-	return s.shutDown(context.WithoutCancel(ctx), server)
+	return errors.Join(failure, s.shutDown(context.WithoutCancel(ctx), server))
 }
 
 // bind checks the listener of a development relay and, when no public URL is
