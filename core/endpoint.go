@@ -58,6 +58,7 @@ type Endpoint struct {
 	profiles *profile.Set
 	store    *store.Store
 	client   *relayclient.Client
+	net      *relayNet
 	node     *delivery.Node
 }
 
@@ -90,8 +91,9 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 		return nil, err
 	}
 	e.client = relayclient.New(relayclient.Config{Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}})
+	e.net = &relayNet{client: e.client, home: c.Relay}
 	e.node, err = delivery.New(ctx, delivery.Config{
-		Identity: c.Identity, Store: e.store, Net: &relayNet{client: e.client, home: c.Relay}, Profiles: e.profiles,
+		Identity: c.Identity, Store: e.store, Net: e.net, Profiles: e.profiles,
 		Accept: c.Accept, Home: c.Relay, URLs: e.urls,
 	}, now)
 	if err != nil {

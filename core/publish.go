@@ -144,7 +144,7 @@ func (e *Endpoint) nextRegistration(ctx context.Context, now int64) (at int64, e
 			return err
 		}
 		at = now
-		if ok {
+		if ok && !tooEarly(last.Timestamp, now) {
 			at = max(now, last.Timestamp+1)
 		}
 		return tx.SetRegistration(e.config.Relay, store.Registration{Timestamp: at, KELEnd: last.KELEnd})
@@ -207,10 +207,7 @@ func (p *publication) prepareDescriptor(tx *store.Tx, served int64) (agent *desc
 	if agent != nil && !p.force && !rotated && agent.IssuedAt >= served && p.stands(agent) {
 		return agent, false, nil
 	}
-	previous := served
-	if ok {
-		previous = max(previous, own.IssuedAt)
-	}
+	previous := p.previous(own, served)
 	agent, err = descriptor.Build(p.config.Identity, descriptor.Fields{
 		ExpiresAt: p.expiry(previous), Relays: []string{p.config.Relay}, Prekey: key, Profiles: p.listed(),
 	}, p.now, previous, p.options())
@@ -228,7 +225,7 @@ func (p *publication) expiry(previous int64) int64 {
 
 // stands reports whether a descriptor still says what the endpoint would say.
 func (p *publication) stands(a *descriptor.PublishedAgent) bool {
-	return a.Usable(p.now, p.config.Identity.State()) &&
+	return a.Usable(p.now, p.config.Identity.State()) && !tooEarly(a.IssuedAt, p.now) &&
 		2*(a.ExpiresAt-p.now) >= a.ExpiresAt-a.IssuedAt &&
 		slices.Equal(a.Relays, []string{p.config.Relay}) && slices.Equal(a.Profiles, p.listed())
 }
@@ -242,7 +239,7 @@ func (p *publication) prekey(tx *store.Tx) (publicKey []byte, rotated bool, err 
 	}
 	for _, k := range kept {
 		k.Seed.Destroy()
-		if k.Slot == store.SlotCurrent && p.now-k.At < prekeyLife && !p.force {
+		if k.Slot == store.SlotCurrent && p.now-k.At < prekeyLife && !tooEarly(k.At, p.now) {
 			return k.PublicKey, false, nil
 		}
 	}
@@ -298,14 +295,10 @@ func (p *publication) prepareCard(tx *store.Tx, served int64) (card *descriptor.
 	record := p.config.Card
 	record.Home = p.config.Relay
 	if card != nil && !p.force && card.IssuedAt >= served && sameCard(card.CardRecord, record) &&
-		card.KELEnd() == p.config.Identity.State().LastHash() {
+		card.KELEnd() == p.config.Identity.State().LastHash() && !tooEarly(card.IssuedAt, p.now) {
 		return card, false, nil
 	}
-	previous := served
-	if ok {
-		previous = max(previous, own.IssuedAt)
-	}
-	if card, err = descriptor.BuildCard(p.config.Identity, record, p.now, previous, p.options()); err != nil {
+	if card, err = descriptor.BuildCard(p.config.Identity, record, p.now, p.previous(own, served), p.options()); err != nil {
 		return nil, false, err
 	}
 	return card, true, tx.SetOwn(store.OwnCard, store.Document{IssuedAt: card.IssuedAt, Raw: card.Raw()})
@@ -327,14 +320,27 @@ func (p *publication) served(ctx context.Context, lookup func(ctx context.Contex
 	return v, err
 }
 
+// tooEarly reports whether no verifier accepts a time at now. Such a time comes
+// from a clock that ran ahead or from a relay that lies, and what followed it
+// would be refused everywhere.
+func tooEarly(at, now int64) bool { return at > now+wire.TimestampWindowSeconds }
+
+// previous returns the issuedAt that the next own document has to exceed: that of
+// the last one signed here or of the one served, -1 without any.
+func (p *publication) previous(own store.Document, served int64) int64 {
+	if own.Raw == nil || tooEarly(own.IssuedAt, p.now) {
+		return served
+	}
+	return max(served, own.IssuedAt)
+}
+
 // issuedAt returns the issuedAt of a served own document, -1 without one. A
 // store that was lost knows less than its relay, which refuses what is not
-// newer. A time that no verifier accepts is ignored: following it, the next
-// document would be refused everywhere.
+// newer.
 func (p *publication) issuedAt(served wire.Value, member string) int64 {
 	document, _ := served.Get(member)
 	at, _ := document.Get("issuedAt")
-	if n, ok := at.AsInt(); ok && n <= p.now+wire.TimestampWindowSeconds {
+	if n, ok := at.AsInt(); ok && !tooEarly(n, p.now) {
 		return n
 	}
 	return -1

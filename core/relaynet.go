@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/relayclient"
@@ -31,6 +32,14 @@ func (n *relayNet) Inbox(ctx context.Context, since string, now int64) ([]delive
 	return entries, err
 }
 
+// ackTimeout bounds an acknowledgement: it is all that keeps a caller that was
+// told to stop.
+const ackTimeout = 5 * time.Second
+
+// Ack also goes out when ctx has ended: what it acknowledges is processed, and
+// would come again as a duplicate otherwise.
 func (n *relayNet) Ack(ctx context.Context, through string, now int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
+	defer cancel()
 	return n.client.Ack(ctx, n.home, through, now)
 }

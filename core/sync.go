@@ -191,7 +191,7 @@ func (l *listening) take(ctx context.Context, entry delivery.Entry) (processed b
 	if page.Through == "" {
 		return false, errRefetch
 	}
-	err = l.client.Ack(ctx, l.config.Relay, page.Through, l.config.Clock())
+	err = l.net.Ack(ctx, page.Through, l.config.Clock())
 	if fault.CodeOf(err).Category() == fault.Transient {
 		err = nil // the next acknowledgement covers this one
 	}

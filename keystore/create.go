@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -52,6 +53,9 @@ func Create(o CreateOptions, now int64) (*Store, error) {
 	if _, err := os.Lstat(o.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.InvalidArgument, "%s exists already; an identity is never replaced", o.Dir)
 	}
+	if err := removeUnfinished(parent); err != nil {
+		return nil, err
+	}
 	keys, err := generate(now, o.Lifetime)
 	if err != nil {
 		return nil, err
@@ -61,10 +65,27 @@ func Create(o CreateOptions, now int64) (*Store, error) {
 		return nil, err
 	}
 	if err := keys.writeDir(o); err != nil {
-		os.Remove(o.NextRootPath) // it commits to an identity that was not made
+		if _, made := os.Lstat(o.Dir); errors.Is(made, fs.ErrNotExist) {
+			os.Remove(o.NextRootPath) // it commits to an identity that was not made
+		}
 		return nil, err
 	}
 	return Open(o.Dir)
+}
+
+// unfinished begins the names of the folders that writeDir fills.
+const unfinished = ".new-"
+
+// removeUnfinished removes what a Create left that was killed. The caller holds
+// the lock, so no other Create is at work.
+func removeUnfinished(parent string) error {
+	entries, err := os.ReadDir(parent)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(parent, e.Name())))
+		}
+	}
+	return fault.Wrap(fault.StorageFailed, err)
 }
 
 func (o CreateOptions) check() error {
@@ -120,8 +141,8 @@ func (k *newKeys) destroy() {
 }
 
 func (k *newKeys) writeNextRoot(o CreateOptions) error {
-	if err := os.MkdirAll(filepath.Dir(o.NextRootPath), 0o700); err != nil {
-		return fault.Wrap(fault.StorageFailed, err)
+	if err := ownerfile.MakeDir(filepath.Dir(o.NextRootPath)); err != nil {
+		return err
 	}
 	text, err := sealKeyFile(kindNextRoot, k.log.ACEID(), o.NextPassphrase, k.next)
 	if err != nil {
@@ -138,7 +159,7 @@ func (k *newKeys) writeNextRoot(o CreateOptions) error {
 // writeDir fills a folder beside the final one and renames it.
 func (k *newKeys) writeDir(o CreateOptions) error {
 	parent := filepath.Dir(o.Dir)
-	temp, err := os.MkdirTemp(parent, ".new-*") // mode 0700, whatever the umask
+	temp, err := os.MkdirTemp(parent, unfinished+"*") // mode 0700, whatever the umask
 	if err != nil {
 		return fault.Wrap(fault.StorageFailed, err)
 	}

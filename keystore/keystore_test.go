@@ -251,3 +251,58 @@ func TestLockNamesTheHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A log can be ahead of the clock: its owner's clock was, or is behind now.
+func TestClockBehindTheLog(t *testing.T) {
+	s := create(t, options(t))
+	for _, at := range []int64{0, now - 3600} {
+		u, err := s.Unlock(nil, at)
+		if err != nil {
+			t.Fatalf("at %d: %v", at, err)
+		}
+		u.Destroy()
+	}
+}
+
+func TestDamagedLog(t *testing.T) {
+	o := options(t)
+	s := create(t, o)
+	path := filepath.Join(o.Dir, "kel.json")
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		text string
+		code fault.Code
+	}{
+		"no JSON":      {"{", fault.StorageFailed},
+		"no log":       {"{}", fault.IdentityUnavailable},
+		"no events":    {"[]", fault.IdentityUnavailable},
+		"another time": {strings.Replace(string(log), `"ts":1760140800`, `"ts":1760140801`, 1), fault.IdentityUnavailable},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Unlock(nil, now); fault.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A Create that was killed leaves a folder behind. The next one removes it.
+func TestCreateAfterOneThatWasKilled(t *testing.T) {
+	o := options(t)
+	parent := filepath.Dir(o.Dir)
+	left := filepath.Join(parent, ".new-1234")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(left, "root.key"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	create(t, o)
+	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}

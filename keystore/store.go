@@ -64,8 +64,10 @@ func Open(dir string) (*Store, error) {
 // Dir returns the folder.
 func (s *Store) Dir() string { return s.dir }
 
-// Log reads and verifies the identity's key event log at now. Codes:
-// storage_failed, and those of kel.Verify.
+// Log reads the identity's key event log and verifies it at
+// t = max(now, ts of its last event), as 01#operational-signatures has a signer
+// do: a clock that is behind takes no identity away. Codes: storage_failed, and
+// identity_unavailable for a log that does not verify.
 func (s *Store) Log(now int64) (*kel.State, error) {
 	text, err := ownerfile.Read(filepath.Join(s.dir, logFile), wire.MaxPublishedAgentBytes)
 	if err != nil {
@@ -75,7 +77,20 @@ func (s *Store) Log(now int64) (*kel.State, error) {
 	if err != nil {
 		return nil, fault.Wrapf(fault.StorageFailed, err, "%s", logFile)
 	}
-	return kel.Verify(v, now)
+	log, err := kel.Verify(v, max(now, lastTime(v)))
+	return log, fault.Wrapf(fault.IdentityUnavailable, err, "%s", logFile)
+}
+
+// lastTime returns the ts that the last event of a log states, 0 for what is no
+// log.
+func lastTime(log wire.Value) int64 {
+	events := log.Items()
+	if len(events) == 0 {
+		return 0
+	}
+	ts, _ := events[len(events)-1].Get("ts")
+	t, _ := ts.AsInt()
+	return t
 }
 
 // Encrypted reports whether the keys are sealed under a passphrase.

@@ -61,8 +61,8 @@ func (s *Server) authenticated(r *request, h relayapi.Headers, action string, pa
 	})
 }
 
-// record returns what the relay keeps of an identity, with its KEL verified
-// again, and nil for an identity never seen.
+// record returns what the relay keeps of an identity, and nil for an identity
+// never seen.
 func (s *Server) record(ctx context.Context, aceID string, now int64) (relaydb.Identity, *relayapi.Record, error) {
 	i, err := s.db.Identity(ctx, aceID)
 	if errors.Is(err, relaydb.NotRegistered) {
@@ -86,6 +86,9 @@ func (s *Server) record(ctx context.Context, aceID string, now int64) (relaydb.I
 
 // state returns the state of a stored KEL that ends in kelEnd.
 func (s *Server) state(ctx context.Context, aceID, kelEnd string, now int64) (*kel.State, error) {
+	if state := s.states.get(kelEnd, now); state != nil {
+		return state, nil
+	}
 	raw, err := s.db.KEL(ctx, aceID, kelEnd)
 	if err != nil {
 		return nil, err
@@ -99,5 +102,6 @@ func (s *Server) state(ctx context.Context, aceID, kelEnd string, now int64) (*k
 		// It was verified before it was stored.
 		return nil, fault.Wrapf(fault.StorageFailed, err, "stored kel")
 	}
+	s.states.put(state)
 	return state, nil
 }

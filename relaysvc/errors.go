@@ -1,6 +1,7 @@
 package relaysvc
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -33,8 +34,8 @@ const retryAfter = 30
 
 // refuse answers a request with err. It is the one place that writes error
 // bodies (07#errors).
-func (s *Server) refuse(w http.ResponseWriter, err error) {
-	code, message, delay := s.explain(err)
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	code, message, delay := s.explain(r.Context(), err)
 	status := relayapi.HTTPStatus(code)
 	if status == http.StatusTooManyRequests {
 		if delay < 1 {
@@ -46,8 +47,9 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 }
 
 // explain returns what the client is told about err. What failed inside the
-// relay is for its log alone.
-func (s *Server) explain(err error) (code fault.Code, message string, delay int64) {
+// relay is for its log alone, and not even for that when it failed because the
+// client hung up: anybody can do so as often as they like.
+func (s *Server) explain(ctx context.Context, err error) (code fault.Code, message string, delay int64) {
 	var refusal relaydb.Refusal
 	if errors.As(err, &refusal) {
 		code = codes[refusal]
@@ -58,7 +60,9 @@ func (s *Server) explain(err error) (code fault.Code, message string, delay int6
 		return code, notPermitted, 0
 	}
 	if _, ok := relayapi.Statuses()[code]; !ok || code == relayapi.InternalError {
-		s.log.Error("request failed", "error", err)
+		if ctx.Err() == nil {
+			s.log.Error("request failed", "error", err)
+		}
 		return relayapi.InternalError, "", 0
 	}
 	var e *fault.Error

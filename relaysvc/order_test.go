@@ -2,6 +2,7 @@ package relaysvc_test
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -127,6 +128,8 @@ func TestOrderSend(t *testing.T) {
 	}{
 		{"size, json", "payload_too_large", bytes.Repeat([]byte("x"), wire.MaxSendBodyBytes+1)},
 		{"members, packet", "invalid_argument", with(t, relayapi.SendBody([]byte(`{}`), nil), "extra", wire.NewInt(1))},
+		{"depth of the packet, permit", "invalid_packet", []byte(`{"packet":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `,"permit":null}`)},
+		{"depth of the permit, packet", "invalid_packet", []byte(`{"packet":{"ace":"1"},"permit":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`)},
 		{"version, members", "unsupported_version", relayapi.SendBody(with(t, with(t, packet, "ace", wire.NewString("2")), "extra", wire.NewInt(1)), nil)},
 		{"packet, window", "invalid_packet", relayapi.SendBody(with(t, old, "extra", wire.NewInt(1)), nil)},
 		{"window, recipient", "stale_timestamp", relayapi.SendBody(old, nil)},
@@ -172,7 +175,19 @@ func TestRoutes(t *testing.T) {
 	r.expect("invalid_argument", r.do(call{method: "GET", path: "/v1/descriptor/" + strings.ToUpper(strangerID())}))
 	r.expect("unknown_peer", r.do(call{method: "GET", path: "/v1/descriptor/" + strangerID()}))
 	r.expect("ok", r.do(call{method: "GET", path: "/health"}))
+	// A client of net/http sends OPTIONS * for this path alone.
+	star, err := http.NewRequest("OPTIONS", r.url, nil)
+	must(t, err)
+	star.URL.Path = "*"
+	resp, err := r.client.Do(star)
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	answer{resp.StatusCode, resp.Header, body}.expect(t, "not_found")
 	for _, path := range []string{"/v1/register", "/v1/descriptor", "/v1/card", "/v1/send"} {
+		twice := http.Header{"Content-Type": {"application/json", "text/plain"}}
+		r.expect("invalid_argument", r.do(call{method: "POST", path: path, body: []byte("{}"), plain: true, header: twice}))
 		r.expect("invalid_argument", r.do(call{method: "POST", path: path, body: []byte("{}"), plain: true}))
 		r.expect("payload_too_large", r.do(call{method: "POST", path: path, body: bytes.Repeat([]byte(" "), wire.MaxSendBodyBytes+1)}))
 	}

@@ -72,11 +72,11 @@ func find(method, path string) (route, string) {
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	defer s.catch(w)
+	defer s.catch(w, r)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := s.dispatch(w, r); err != nil {
-		s.refuse(w, err)
+		s.refuse(w, r, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) error {
 
 // catch turns a panic, which only a mistake in the relay can cause, into an
 // internal_error for this one request.
-func (s *Server) catch(w http.ResponseWriter) {
+func (s *Server) catch(w http.ResponseWriter, r *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -103,15 +103,20 @@ func (s *Server) catch(w http.ResponseWriter) {
 		panic(p)
 	}
 	s.log.Error("panic", "value", fmt.Sprint(p), "stack", string(debug.Stack()))
-	s.refuse(w, fault.New(relayapi.InternalError, "panic"))
+	s.refuse(w, r, fault.New(relayapi.InternalError, "panic"))
 }
 
-func (s *Server) serveHealth(w http.ResponseWriter, _ *request) error {
-	if s.hub.isDraining() {
+// serveHealth is GET /health, which is the operator's (07#operations).
+func (s *Server) serveHealth(w http.ResponseWriter, r *request) error {
+	switch {
+	case s.hub.isDraining():
 		s.write(w, http.StatusServiceUnavailable, []byte(`{"status":"draining"}`))
-		return nil
+	case s.db.Check(r.Context()) != nil:
+		s.write(w, http.StatusServiceUnavailable, []byte(`{"status":"failed"}`))
+	default:
+		return s.accept(w, []byte(`{"status":"ok"}`))
 	}
-	return s.accept(w, []byte(`{"status":"ok"}`))
+	return nil
 }
 
 // query returns the parameters of a request.
@@ -129,7 +134,8 @@ const firstRead = 16 << 10
 // readBody returns the body of a request, which has to be JSON of at most
 // limit bytes. Codes: invalid_argument, payload_too_large.
 func (s *Server) readBody(w http.ResponseWriter, r *request, limit int64) ([]byte, error) {
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	// Joined, because one given twice is no media type.
+	media, _, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ","))
 	if err != nil || media != relayapi.MediaJSON {
 		return nil, s.abandon(w, r, limit, fault.New(fault.InvalidArgument, "content type is not %s", relayapi.MediaJSON))
 	}

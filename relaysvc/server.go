@@ -113,7 +113,8 @@ type Server struct {
 	config   Config
 	audience string // canonical public URL; set before the first request
 	db       *relaydb.DB
-	kels     *kel.Cache
+	kels     *kel.Cache // of the logs in documents
+	states   *states    // of the logs in the store
 	hub      *hub
 	limiter  *limiter
 	log      *slog.Logger
@@ -134,6 +135,7 @@ func New(c Config) (*Server, error) {
 		audience: c.PublicURL,
 		db:       db,
 		kels:     kel.NewCache(kelCacheEntries),
+		states:   newStates(),
 		hub:      newHub(c.Limits.StreamsPerIdentity, c.Limits.Streams),
 		limiter:  newLimiter(),
 		log:      slog.New(c.Log),
@@ -148,8 +150,8 @@ func (s *Server) Close() error { return s.db.Close() }
 // Code: invalid_argument.
 func LoopbackURL(addr net.Addr) (string, error) {
 	url := "http://" + addr.String()
-	if err := wire.CheckRelayURL(url, wire.Development); err != nil {
-		return "", fault.Wrapf(fault.InvalidArgument, err, "a development relay listens on loopback")
+	if wire.CheckRelayURL(url, wire.Development) != nil {
+		return "", fault.New(fault.InvalidArgument, "a development relay listens on 127.0.0.1 or [::1], not on %s", addr)
 	}
 	return url, nil
 }
@@ -168,6 +170,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:       s.config.Timeouts.Idle,
 		WriteTimeout:      s.config.Timeouts.Body + s.config.Timeouts.Write,
 		MaxHeaderBytes:    maxHeaderBytes,
+		// OPTIONS * is no route either.
+		DisableGeneralOptionsHandler: true,
 		// What net/http has to say names addresses.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}

@@ -1,9 +1,14 @@
 package relaysvc_test
 
 import (
+	"context"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,4 +136,49 @@ func TestUnregisterCutsABlockedStream(t *testing.T) {
 	r.expect("ok", a.unregister(epoch+1))
 	r.expect("ok", a.register(epoch+2))
 	r.expect("ok", a.inbox())
+}
+
+// lines counts what is logged.
+type lines struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (l lines) Handle(context.Context, slog.Record) error {
+	l.n.Add(1)
+	return nil
+}
+
+// TestFailures breaks the store under a relay: requests fail with
+// internal_error, the log and GET /health say so, and what a client that hangs
+// up leaves behind is logged by nobody.
+func TestFailures(t *testing.T) {
+	var logged atomic.Int64
+	server, err := relaysvc.New(relaysvc.Config{
+		PublicURL: "https://relay.example",
+		DBPath:    filepath.Join(t.TempDir(), "data", "relay.db"),
+		Log:       lines{slog.NewTextHandler(io.Discard, nil), &logged},
+	})
+	must(t, err)
+	get := func(ctx context.Context, path string) answer {
+		rec := httptest.NewRecorder()
+		server.Handler().ServeHTTP(rec, httptest.NewRequestWithContext(ctx, "GET", path, nil))
+		return answer{rec.Code, rec.Header(), rec.Body.Bytes()}
+	}
+	get(t.Context(), "/health").expect(t, "ok")
+	must(t, server.Close())
+	if got := get(t.Context(), "/health"); got.status != http.StatusServiceUnavailable {
+		t.Fatalf("health of a broken relay: %d %s", got.status, got.body)
+	}
+	card := "/v1/card/" + strangerID()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	get(gone, card).expect(t, "internal_error")
+	if n := logged.Load(); n != 0 {
+		t.Fatalf("%d lines for a client that is gone", n)
+	}
+	get(t.Context(), card).expect(t, "internal_error")
+	if n := logged.Load(); n != 1 {
+		t.Fatalf("%d lines for a failure", n)
+	}
 }

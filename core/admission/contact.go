@@ -51,9 +51,13 @@ func DecodeContact(body wire.Value) (*Contact, error) {
 func isKind(s string) bool { return s == Request || s == Accepted || s == Rejected }
 
 // VerifySource verifies the source as a PublishedAgent naming from
-// (04#verification), against the pin in o when there is one. Code:
-// invalid_authorization, with the cause's own code below it.
+// (04#verification), against the pin in o when there is one. Codes:
+// invalid_argument (clock), invalid_authorization with the cause's own code
+// below it.
 func (c *Contact) VerifySource(from string, now int64, o descriptor.Options) (*descriptor.PublishedAgent, error) {
+	if err := wire.CheckTime(now); err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, err)
+	}
 	source, err := descriptor.VerifyValue(c.Source, now, o)
 	if err != nil {
 		return nil, fault.Wrapf(fault.InvalidAuthorization, err, "body.source")

@@ -102,6 +102,7 @@ func TestSourceHasOneCode(t *testing.T) {
 	source := publish(t, from)
 	body := admission.Body(admission.Rejected, profile.TextID, "", source, nil)
 	wantCode(t, "expired", verifyAt(t, body, from.ACEID(), now+3600), fault.InvalidAuthorization)
+	wantCode(t, "broken clock", verifyAt(t, body, from.ACEID(), -1), fault.InvalidArgument)
 	broken := body.With("source", source.Value().With("kel", wire.NewArray()))
 	wantCode(t, "malformed log", verifyAt(t, broken, from.ACEID(), now), fault.InvalidAuthorization)
 }

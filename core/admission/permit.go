@@ -97,14 +97,17 @@ func VerifyPermit(v wire.Value, state *kel.State, issuer, subject string, now in
 // for lifetime seconds, at most MAX_PERMIT_LIFETIME. Codes: invalid_argument,
 // identity_unavailable.
 func IssuePermit(id *kel.Identity, subject string, now, lifetime int64) (*Permit, error) {
+	if err := wire.CheckTime(now); err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, err)
+	}
 	t := id.SigningTime(now)
 	switch {
 	case !wire.IsACEID(subject) || subject == id.ACEID():
 		return nil, fault.New(fault.InvalidArgument, "permit: subject %.80q is not the ACE ID of another agent", subject)
 	case lifetime < 1 || lifetime > wire.MaxPermitLifetime:
 		return nil, fault.New(fault.InvalidArgument, "permit: lifetime of %d s, outside [1, %d]", lifetime, wire.MaxPermitLifetime)
-	case wire.CheckTime(t) != nil || wire.CheckTime(t+lifetime) != nil:
-		return nil, fault.New(fault.InvalidArgument, "permit: time %d is not a wire integer", t)
+	case wire.CheckTime(t+lifetime) != nil:
+		return nil, fault.New(fault.InvalidArgument, "permit: expiresAt %d is not a wire integer", t+lifetime)
 	}
 	claims := wire.NewObject(
 		wire.M("issuer", wire.NewString(id.ACEID())),

@@ -156,6 +156,7 @@ func TestIssuePermitRefuses(t *testing.T) {
 		{"itself", issuer.ACEID(), now, 1, fault.InvalidArgument},
 		{"no lifetime", subject, now, 0, fault.InvalidArgument},
 		{"too long", subject, now, wire.MaxPermitLifetime + 1, fault.InvalidArgument},
+		{"broken clock", subject, -1, 1, fault.InvalidArgument},
 		{"past the last time", subject, wire.MaxInt, 1, fault.InvalidArgument},
 		{"delegation ended", subject, now + 86400, 1, fault.IdentityUnavailable},
 	} {

@@ -74,13 +74,15 @@ func (n *Node) countFetch(ctx context.Context, e Entry, r *Result, now int64) er
 	})
 }
 
+// forgetFetches clears the count of an entry that came to its end. Most have
+// none, and looking costs no write.
 func (n *Node) forgetFetches(ctx context.Context, streamID string) error {
-	counted := false
+	var counts map[string]int64
 	err := n.store.View(ctx, func(tx *store.Tx) (err error) {
-		counted, err = tx.HasRetries(streamID)
+		counts, err = tx.Retries()
 		return err
 	})
-	if err != nil || !counted {
+	if err != nil || counts[streamID] == 0 {
 		return err
 	}
 	return n.store.Update(ctx, func(tx *store.Tx) error { return tx.ClearRetries(streamID) })

@@ -68,7 +68,7 @@ func (n *Node) claim(ctx context.Context, messageID string, now int64) (entry st
 		case expire(&entry, now):
 		case entry.State != store.Pending:
 			return nil
-		case entry.ClaimedUntil > now:
+		case entry.ClaimedUntil > now && entry.ClaimedUntil <= now+claimSeconds: // a clock set back claims nothing
 			return fault.New(fault.LockBusy, "another process is attempting to deliver %s", messageID)
 		default:
 			entry.ClaimedUntil = now + claimSeconds
@@ -101,7 +101,7 @@ func (n *Node) record(ctx context.Context, a *attempt, failure error) (entry sto
 		if a.number == 1 {
 			entry.FirstAttemptAt = a.now
 		}
-		entry.NextAttemptAt = a.now + retryDelay(a.number)
+		entry.NextAttemptAt = a.now + nextDelay(a.number, failure)
 		entry.Prekey, entry.PrekeyIsPeer = a.prekey, a.isPeer
 		entry.LastError = string(fault.CodeOf(failure))
 		if a.relay != "" {

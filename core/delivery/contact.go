@@ -111,7 +111,7 @@ func (n *Node) SendRequest(ctx context.Context, q ContactRequest, now int64) (st
 	}
 	if err := n.sendContact(ctx, packet, now); err != nil {
 		if ctx.Err() == nil && !isTransient(err) {
-			return p.row, n.undoPending(ctx, p, err)
+			return p.row, n.undoPending(ctx, p, row, err)
 		}
 		return row, err
 	}
@@ -143,9 +143,14 @@ func (n *Node) recordPending(ctx context.Context, p peer, q ContactRequest, now 
 }
 
 // undoPending puts the row back that the peer had before a request that was
-// refused, and returns why it was.
-func (n *Node) undoPending(ctx context.Context, p peer, refused error) error {
+// refused, and returns why it was. A row that is not the pending one any more
+// was decided meanwhile and stays.
+func (n *Node) undoPending(ctx context.Context, p peer, pending store.Contact, refused error) error {
 	err := n.store.Update(ctx, func(tx *store.Tx) error {
+		row, _, err := tx.Contact(p.id, pending.Since)
+		if err != nil || row != pending {
+			return err
+		}
 		if p.row.State == "" {
 			return tx.DeleteContact(p.id)
 		}
@@ -215,7 +220,7 @@ func (n *Node) openRequest(ctx context.Context, from string, now int64) (c *admi
 		return nil, nil, err
 	}
 	permit, err = admission.DecodePermit(c.Permit)
-	return c, permit, err
+	return c, permit, fault.Wrapf(fault.StorageFailed, err, "contact request of %s", from)
 }
 
 // admitRequester is AcceptRequest's transaction. A source whose descriptor has
@@ -249,7 +254,9 @@ func (n *Node) admitRequester(ctx context.Context, from string, c *admission.Con
 }
 
 // RejectRequest declines a held contact request. The reply, one attempt whose
-// failure is reported, is sealed to the requester's source without pinning it.
+// failure is reported, is sealed to the requester's source without pinning it. A
+// permit that is not valid any more is not presented (04#caching), and without
+// one there is no reply.
 // Codes: invalid_argument when no request is held, and those of AcceptRequest.
 func (n *Node) RejectRequest(ctx context.Context, from string, now int64) error {
 	c, permit, err := n.openRequest(ctx, from, now)
@@ -269,5 +276,8 @@ func (n *Node) RejectRequest(ctx context.Context, from string, now int64) error 
 		return err
 	}
 	p.agent, p.pin = source, source.State()
+	if err := permit.Verify(p.pin, from, n.id.ACEID(), now); err != nil {
+		return err
+	}
 	return n.sendContact(ctx, contactPacket{to: p, permit: permit, kind: admission.Rejected, profile: c.Profile}, now)
 }

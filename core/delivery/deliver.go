@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -10,8 +11,9 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// deliver is steps 9 and 10 inside their transaction. It writes nothing before
-// its last check: an outcome other than nil leaves only the prekey rules behind.
+// deliver is steps 9 and 10 inside their transaction. A stop leaves behind only
+// what holds whatever becomes of the packet: the prekey rules and the permit of
+// its recovery data.
 func (in *incoming) deliver(tx *store.Tx) error {
 	if err := in.holdAdmission(tx); err != nil {
 		return err
@@ -53,11 +55,7 @@ func (in *incoming) deduplicate(tx *store.Tx) error {
 }
 
 // errSeen has no code: a duplicate is no failure.
-var errSeen = errSeenBefore{}
-
-type errSeenBefore struct{}
-
-func (errSeenBefore) Error() string { return "seen before" }
+var errSeen = errors.New("seen before")
 
 // takeIn is step 10 for each kind of packet.
 func (in *incoming) takeIn(tx *store.Tx) error {
@@ -169,16 +167,16 @@ func (in *incoming) admit(tx *store.Tx, row store.Contact) error {
 	if err := in.n.admit(tx, in.packet.From, in.contact.Source, in.permit, in.now); err != nil {
 		return err
 	}
-	if row.State == string(admission.Admitted) {
-		return nil
-	}
-	row = store.Contact{Peer: in.packet.From, State: string(admission.Admitted), Profile: in.contact.Profile, Since: in.now}
-	in.result.Contact = &row
 	if in.accept {
 		if err := tx.DeleteRequest(in.packet.From); err != nil {
 			return err
 		}
 	}
+	if row.State == string(admission.Admitted) {
+		return nil
+	}
+	row = store.Contact{Peer: in.packet.From, State: string(admission.Admitted), Profile: in.contact.Profile, Since: in.now}
+	in.result.Contact = &row
 	return tx.SetContact(row)
 }
 

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/packet"
@@ -122,6 +123,16 @@ func retryDelay(n int) int64 {
 		delay *= 2
 	}
 	return min(delay, maxDelay)
+}
+
+// nextDelay is the delay after attempt n, and at least what a relay asked for
+// that refused it for now (07#errors).
+func nextDelay(n int, failure error) int64 {
+	var f *fault.Error
+	if errors.As(failure, &f) && f.Code.Retryable() {
+		return max(retryDelay(n), min(f.RetryAfter, wire.OfflineWindowSeconds))
+	}
+	return retryDelay(n)
 }
 
 // ExpiresAt is when retries of an entry end, OFFLINE_WINDOW_SECONDS after its

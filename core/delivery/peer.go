@@ -53,7 +53,9 @@ func (n *Node) viewPeer(ctx context.Context, id string, now int64) (p peer, err 
 }
 
 // loadPin returns the pinned state of a peer, nil without one. A stored pin is
-// verified again whenever it is loaded (01#pinning). Code: storage_failed.
+// verified again whenever it is loaded (01#pinning), at the time it verified at
+// when the clock is behind that: a late clock corrupts nothing. Code:
+// storage_failed.
 func (n *Node) loadPin(tx *store.Tx, id string, now int64) (*kel.State, error) {
 	pin, ok, err := tx.Pin(id)
 	if err != nil || !ok {
@@ -63,7 +65,7 @@ func (n *Node) loadPin(tx *store.Tx, id string, now int64) (*kel.State, error) {
 	if err != nil {
 		return nil, fault.Wrapf(fault.StorageFailed, err, "pin of %s", id)
 	}
-	state, err := n.verify.KELs.Verify(log, now)
+	state, err := n.verify.KELs.Verify(log, max(now, pin.FetchedAt))
 	if err != nil {
 		return nil, fault.Wrapf(fault.StorageFailed, err, "pin of %s", id)
 	}

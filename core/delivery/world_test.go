@@ -46,7 +46,7 @@ func (w *world) clock() int64 { return w.now }
 
 // endpoint is one identity of a world.
 type endpoint struct {
-	t     *testing.T
+	t     testing.TB
 	world *world
 	root  *suite.SigningKey
 	id    *kel.Identity
@@ -60,14 +60,24 @@ type endpoint struct {
 
 // newEndpoint makes an identity and publishes it with the given contact setting,
 // "" for no card record. Rules are acceptProfiles rules.
-func (w *world) newEndpoint(t *testing.T, contact string, rules map[string]string) *endpoint {
+func (w *world) newEndpoint(t testing.TB, contact string, rules map[string]string) *endpoint {
+	t.Helper()
+	e := w.newIdentity(t)
+	e.rules = rules
+	e.open()
+	e.publish(contact)
+	return e
+}
+
+// newIdentity makes an identity that neither stores nor publishes anything.
+func (w *world) newIdentity(t testing.TB) *endpoint {
 	t.Helper()
 	root, next := newKey(), newKey()
 	state, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, next.PublicKey()), w.now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &endpoint{t: t, world: w, root: root, path: filepath.Join(t.TempDir(), "ace", "store.db"), vault: suite.NewSeed(), set: profile.NewSet(), rules: rules}
+	e := &endpoint{t: t, world: w, root: root, path: filepath.Join(t.TempDir(), "ace", "store.db"), vault: suite.NewSeed(), set: profile.NewSet()}
 	for _, m := range profile.Official() {
 		if m.ID == profile.TextID {
 			if err := e.set.Install(m); err != nil {
@@ -76,8 +86,6 @@ func (w *world) newEndpoint(t *testing.T, contact string, rules map[string]strin
 		}
 	}
 	e.delegate(state)
-	e.open()
-	e.publish(contact)
 	return e
 }
 
@@ -214,6 +222,17 @@ func (e *endpoint) pullOne(want delivery.Outcome, code fault.Code) delivery.Resu
 	return results[0]
 }
 
+// take lets one packet through the pipeline.
+func (e *endpoint) take(p *packet.Packet) (result delivery.Result) {
+	e.t.Helper()
+	entry := delivery.Entry{StreamID: "1-0", Packet: p.Value()}
+	_, err := e.node.ReceivePage(e.t.Context(), []delivery.Entry{entry}, e.world.clock, func(r delivery.Result) { result = r })
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return result
+}
+
 // enqueue puts a text message into the Outbox.
 func (e *endpoint) enqueue(to *endpoint, text string) store.OutboxEntry {
 	e.t.Helper()
@@ -296,6 +315,47 @@ func (w *world) last() *packet.Packet { return w.posted[len(w.posted)-1] }
 func (w *world) redeliver(p *packet.Packet) {
 	w.stream++
 	w.queues[p.To] = append(w.queues[p.To], delivery.Entry{StreamID: strconv.Itoa(w.stream) + "-0", Packet: p.Value()})
+}
+
+// sealTo seals a message of any type to the published prekey of an endpoint.
+func sealTo(to *endpoint, from *kel.Identity, messageType string, body wire.Value, now int64) *packet.Packet {
+	to.t.Helper()
+	message, ok := to.set.Type(messageType)
+	if !ok {
+		to.t.Fatalf("%s is not installed", messageType)
+	}
+	c := packet.Content{Type: messageType, SchemaDigest: message.Digest, Body: body, Prekey: newPrekey()}
+	plaintext, err := c.Canonical()
+	if err != nil {
+		to.t.Fatal(err)
+	}
+	return sealPlaintext(to, from, plaintext, now)
+}
+
+func newPrekey() []byte {
+	dk := suite.NewDecapsulationKey(suite.NewSeed())
+	defer dk.Destroy()
+	return dk.PublicKey()
+}
+
+// sealPlaintext seals any plaintext to the published prekey of an endpoint.
+func sealPlaintext(to *endpoint, from *kel.Identity, plaintext []byte, now int64) *packet.Packet {
+	to.t.Helper()
+	var key *suite.EncapsulationKey
+	to.view(func(tx *store.Tx) error {
+		p, err := delivery.LoadPublished(tx)
+		if err != nil {
+			return err
+		}
+		defer delivery.DestroyPublished(p)
+		key, err = suite.ParseEncapsulationKey(p.Current.PublicKey)
+		return err
+	})
+	p, err := packet.Seal(from, to.id.ACEID(), suite.NewMessageID(), now, plaintext, key)
+	if err != nil {
+		to.t.Fatal(err)
+	}
+	return p
 }
 
 // endpointNet is a world as one endpoint reaches it.

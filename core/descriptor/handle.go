@@ -19,7 +19,7 @@ func (a HandleAddress) String() string { return "@" + a.Name + "@" + a.Host }
 // without the leading @ and in any ASCII case (04#card-record). A port that is
 // the scheme's own is dropped, as in 02#relay-urls. Code: invalid_argument.
 func ParseHandleAddress(text string, policy wire.URLPolicy) (HandleAddress, error) {
-	name, host, ok := strings.Cut(lowerASCII(strings.TrimPrefix(text, "@")), "@")
+	name, host, ok := strings.Cut(wire.LowerASCII(strings.TrimPrefix(text, "@")), "@")
 	if !ok || !wire.IsHandle(name) {
 		return HandleAddress{}, fault.New(fault.InvalidArgument, "handle address %.80q: not @name@host", text)
 	}
@@ -42,16 +42,6 @@ func homeScheme(host string, policy wire.URLPolicy) string {
 		return "http://"
 	}
 	return "https://"
-}
-
-// lowerASCII leaves other letters alone: a Kelvin sign is no k.
-func lowerASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s)
 }
 
 // CheckPinnedHandle checks a verified bundle against the handle pinned for its

@@ -180,8 +180,11 @@ func TestVerifyBounds(t *testing.T) {
 	wantCode(t, err, fault.InvalidArgument)
 
 	// The size is shape, so it comes before the kel.
-	big := good.Value().With("kel", wire.NewArray(str(strings.Repeat("x", wire.MaxPublishedAgentBytes))))
-	_, err = descriptor.VerifyValue(big, now, descriptor.Options{})
+	withKEL := func(bytes int) wire.Value { return good.Value().With("kel", str(strings.Repeat("x", bytes))) }
+	room := wire.MaxPublishedAgentBytes - len(withKEL(0).Canonical())
+	_, err = descriptor.VerifyValue(withKEL(room), now, descriptor.Options{})
+	wantCode(t, err, fault.InvalidKEL)
+	_, err = descriptor.VerifyValue(withKEL(room+1), now, descriptor.Options{})
 	wantCode(t, err, fault.InvalidAuthorization)
 	// So is the depth, wherever it is.
 	deep := num(0)

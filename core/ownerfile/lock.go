@@ -27,11 +27,16 @@ type holder struct {
 // Acquire takes the lock of the given file, making the file if need be, and
 // writes there who holds it: this process, the command line given and the time
 // now in Unix seconds. It never waits: when another process holds the lock the
-// error is lock_busy and names the holder.
+// error is lock_busy and names the holder. A file that others can open is refused:
+// they could hold the lock.
 func Acquire(path, command string, now int64) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	if err := checkOpen(f); err != nil {
+		f.Close()
+		return nil, err
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -18,13 +18,28 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 )
 
-// EnsureDir makes the folder with its missing parents, mode 0700, and checks
-// it as [CheckDir] does.
+// EnsureDir is [MakeDir], then it checks the folder as [CheckDir] does.
 func EnsureDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Wrap(fault.StorageFailed, err)
+	if err := MakeDir(dir); err != nil {
+		return err
 	}
 	return CheckDir(dir)
+}
+
+// MakeDir makes the folder with its missing parents, mode 0700, durably. One
+// that is there stays as it is.
+func MakeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if err := MakeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return SyncDir(parent)
 }
 
 // CheckDir refuses a folder that others can enter or that another user owns.
@@ -53,6 +68,16 @@ func CheckFile(path string) error {
 	return checkInfo(info, path, "0600")
 }
 
+// checkOpen is CheckFile for a file that is open, so that no other can take its
+// place between.
+func checkOpen(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return checkInfo(info, f.Name(), "0600")
+}
+
 func checkInfo(info fs.FileInfo, path, mode string) error {
 	if info.Mode().Perm()&0o077 != 0 {
 		return fault.New(fault.StorageFailed, "%s is open to other users (mode %04o): run chmod %s %q", path, info.Mode().Perm(), mode, path)
@@ -71,11 +96,7 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, fault.Wrap(fault.StorageFailed, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fault.Wrap(fault.StorageFailed, err)
-	}
-	if err := checkInfo(info, path, "0600"); err != nil {
+	if err := checkOpen(f); err != nil {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))

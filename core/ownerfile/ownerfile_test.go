@@ -60,7 +60,8 @@ func TestRefusesWhatOthersCanRead(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, err := range map[string]error{"Read": readErr, "CheckFile": ownerfile.CheckFile(path), "CheckDir": ownerfile.CheckDir(dir)} {
+	_, lockErr := ownerfile.Acquire(path, "test", 1)
+	for name, err := range map[string]error{"Read": readErr, "Acquire": lockErr, "CheckFile": ownerfile.CheckFile(path), "CheckDir": ownerfile.CheckDir(dir)} {
 		if !errors.Is(err, fault.StorageFailed) || !strings.Contains(err.Error(), "chmod 0") {
 			t.Errorf("%s: %v", name, err)
 		}

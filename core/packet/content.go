@@ -1,6 +1,8 @@
 package packet
 
 import (
+	"unicode/utf8"
+
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -140,6 +142,9 @@ func (c *Content) Canonical() ([]byte, error) {
 	plaintext := v.Canonical()
 	if err := checkBounds(v, plaintext); err != nil {
 		return nil, err
+	}
+	if !utf8.Valid(plaintext) {
+		return nil, fault.New(fault.InvalidBody, "content: text that is not UTF-8")
 	}
 	if _, err := readContent(v); err != nil {
 		return nil, err

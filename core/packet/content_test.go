@@ -68,6 +68,9 @@ func TestSenderRefusesContent(t *testing.T) {
 		"too large": func(c *packet.Content) {
 			c.Body = wire.NewObject(wire.M("message", wire.NewString(strings.Repeat("x", wire.MaxPlaintextBytes))))
 		},
+		"no UTF-8": func(c *packet.Content) {
+			c.Body = wire.NewObject(wire.M("message", wire.NewString("a\xff")))
+		},
 		"too deep": func(c *packet.Content) {
 			for range wire.MaxJSONDepth + 1 {
 				c.Body = wire.NewObject(wire.M("a", c.Body))

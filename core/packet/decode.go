@@ -40,10 +40,12 @@ func DecodeValue(v wire.Value) (*Packet, error) {
 	if v.Kind() != wire.Object {
 		return nil, fault.New(fault.InvalidPacket, "packet: is a %s, not an object", v.Kind())
 	}
-	r := wire.NewReader(v, "packet")
-	if ace, _ := r.Optional("ace"); !ace.Equal(wire.NewString(wire.Version)) {
+	// Not by the reader, which gives up on an object of too many members.
+	if ace, _ := v.Get("ace"); !ace.Equal(wire.NewString(wire.Version)) {
 		return nil, fault.New(fault.UnsupportedVersion, "packet.ace: not the version %q", wire.Version)
 	}
+	r := wire.NewReader(v, "packet")
+	r.Value("ace")
 	p := &Packet{
 		MessageID: r.Matching("messageId", "message ID", wire.IsMessageID),
 		From:      r.ACEID("from"),

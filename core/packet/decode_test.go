@@ -51,6 +51,10 @@ func TestDecodeOrder(t *testing.T) {
 		many = append(many, wire.M("x"+wire.Decimal(int64(i)), wire.NewInt(1)))
 	}
 	crowd := wire.NewObject(append(many, wire.M("ace", wire.NewString("2")))...)
+	crowded := valid
+	for i := range 70 {
+		crowded = crowded.With("A"+wire.Decimal(int64(i)), wire.NewInt(1)) // before ace
+	}
 	for _, c := range []struct {
 		name string
 		text string
@@ -60,6 +64,7 @@ func TestDecodeOrder(t *testing.T) {
 		{"version and unknown member", text(valid.With("ace", wire.NewString("2")).With("x", wire.NewInt(1))), fault.UnsupportedVersion},
 		{"version and no to", text(valid.With("ace", wire.NewString("2")).Without("to")), fault.UnsupportedVersion},
 		{"version and a crowd of members", text(crowd), fault.UnsupportedVersion},
+		{"a crowd of members before the version", text(crowded), fault.InvalidPacket},
 		{"no version and nothing else", "{}", fault.UnsupportedVersion},
 		{"version a number", text(valid.With("ace", wire.NewInt(1))), fault.UnsupportedVersion},
 		{"version and bad syntax", `{"ace":"2"`, fault.InvalidPacket},
@@ -73,8 +78,10 @@ func TestDecodeOrder(t *testing.T) {
 		_, err := packet.Decode([]byte(c.text))
 		wantCode(t, c.name, err, c.code)
 	}
-	spaces := strings.Repeat(" ", wire.MaxPacketBytes)
-	_, err := packet.Decode([]byte(text(valid) + spaces))
+	largest := text(valid) + strings.Repeat(" ", wire.MaxPacketBytes-len(text(valid)))
+	_, err := packet.Decode([]byte(largest))
+	wantCode(t, "largest", err, "")
+	_, err = packet.Decode([]byte(largest + " "))
 	wantCode(t, "too large", err, fault.InvalidPacket)
 }
 

@@ -9,9 +9,6 @@
 package packet
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -61,6 +58,5 @@ func PairKey(a, b string) string {
 	if a > b {
 		a, b = b, a
 	}
-	sum := sha256.Sum256([]byte(a + "\x00" + b))
-	return hex.EncodeToString(sum[:])
+	return suite.Hex256([]byte(a + "\x00" + b))
 }

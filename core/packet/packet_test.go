@@ -195,6 +195,10 @@ func TestCheckWindow(t *testing.T) {
 		p := &packet.Packet{Timestamp: c.timestamp}
 		wantCode(t, wire.Decimal(c.timestamp), p.CheckWindow(now), c.code)
 	}
+	for _, clock := range []int64{-1, wire.MaxInt + 1} {
+		p := &packet.Packet{Timestamp: max(clock, 0)}
+		wantCode(t, "broken clock", p.CheckWindow(clock), fault.InvalidArgument)
+	}
 }
 
 // TestBytes spells out what is hashed and signed (03#encryption, 03#signature).

@@ -35,8 +35,12 @@ func (p *Packet) VerifySignature(sender *kel.State, now int64) error {
 
 // CheckWindow checks that the timestamp is neither older than
 // OFFLINE_WINDOW_SECONDS nor more than TIMESTAMP_WINDOW_SECONDS ahead of now
-// (06#receive-pipeline step 5, 07#send step 1). Code: stale_timestamp.
+// (06#receive-pipeline step 5, 07#send step 1). Codes: invalid_argument (the
+// clock), stale_timestamp.
 func (p *Packet) CheckWindow(now int64) error {
+	if err := wire.CheckTime(now); err != nil {
+		return fault.Wrap(fault.InvalidArgument, err)
+	}
 	if p.Timestamp < now-wire.OfflineWindowSeconds || p.Timestamp > now+wire.TimestampWindowSeconds {
 		return fault.New(fault.StaleTimestamp, "packet.timestamp: %d at %d, outside the window", p.Timestamp, now)
 	}

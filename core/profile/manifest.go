@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -82,7 +83,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("manifest: canonical size of %d bytes, more than %d", len(raw), wire.MaxManifestBytes)
 	}
 	r := wire.NewReader(v, "manifest")
-	m := &Manifest{ID: r.Matching("id", "namespaced identifier", wire.IsNamespacedID), Digest: digest(raw), raw: raw}
+	m := &Manifest{ID: r.Matching("id", "namespaced identifier", wire.IsNamespacedID), Digest: suite.Hex256(raw), raw: raw}
 	messages := r.Array("messages", 1, maxMessages)
 	for i, item := range messages {
 		m.Messages = append(m.Messages, readMessage(r.Element("messages", i, item), m.ID))

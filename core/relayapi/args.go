@@ -228,13 +228,47 @@ func SendBody(packet, permit []byte) []byte {
 	return append(body, '}')
 }
 
-// maxBodyDepth bounds the nesting that ParseBody takes. It is far above
-// MAX_JSON_DEPTH, because an object nested too deep is refused with its own
-// validation error (02#json-values), and far below what would exhaust a stack.
-const maxBodyDepth = 512
+// maxBodyDepth bounds the nesting of what ParseBody returns. A protocol object
+// in a body that is nested too deep still is so within this bound.
+const maxBodyDepth = wire.MaxJSONDepth + 2
 
-// ParseBody parses the JSON body of a request. Code: invalid_argument.
+// ParseBody parses the JSON body of a request. An object nested too deep is
+// refused with its own validation error (02#json-values), and so it gets there,
+// but without what would cost a deep stack. Code: invalid_argument.
 func ParseBody(data []byte) (wire.Value, error) {
 	v, err := wire.Parse(data, maxBodyDepth)
+	if err != nil {
+		v, err = wire.Parse(prune(data, maxBodyDepth), maxBodyDepth)
+	}
 	return v, fault.Wrap(fault.InvalidArgument, err)
+}
+
+// prune returns a JSON text with the objects and arrays at the given depth
+// emptied.
+func prune(text []byte, depth int) []byte {
+	out := make([]byte, 0, len(text))
+	quoted, open := false, 0
+	for i := 0; i < len(text); i++ {
+		c, inside := text[i], open > depth
+		switch {
+		case quoted && c == '\\' && i+1 < len(text):
+			if !inside {
+				out = append(out, c)
+			}
+			i++
+			c = text[i]
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			open++
+		case c == ']' || c == '}':
+			open--
+			inside = open > depth
+		}
+		if !inside {
+			out = append(out, c)
+		}
+	}
+	return out
 }

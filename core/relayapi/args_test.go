@@ -110,10 +110,33 @@ func TestSendBody(t *testing.T) {
 		_, err = relayapi.ParseSend(body)
 		wantCode(t, err, fault.InvalidArgument)
 	}
-	// An object beyond MAX_JSON_DEPTH reaches its own decoder.
-	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
-	_, err := relayapi.ParseBody([]byte(deep))
+}
+
+// TestDeepBody checks that an object beyond MAX_JSON_DEPTH reaches its own
+// decoder, whatever its depth, and is still too deep for it.
+func TestDeepBody(t *testing.T) {
+	for _, depth := range []int{wire.MaxJSONDepth + 2, 100, 1 << 20} {
+		deep := strings.Repeat(`["\"]",`, depth) + "1" + strings.Repeat("]", depth)
+		body, err := relayapi.ParseBody([]byte(`{"packet":` + deep + `,"permit":"\\[\"["}`))
+		must(t, err)
+		send, err := relayapi.ParseSend(body)
+		must(t, err)
+		permit, _ := send.Permit.AsString()
+		if send.Packet.WithinDepth(wire.MaxJSONDepth) || permit != `\["[` {
+			t.Fatalf("depth %d: within the bound, or with the permit %q", depth, permit)
+		}
+	}
+	within := strings.Repeat("[", wire.MaxJSONDepth+1) + "1" + strings.Repeat("]", wire.MaxJSONDepth+1)
+	body, err := relayapi.ParseBody([]byte(`{"packet":` + within + `}`))
 	must(t, err)
-	_, err = relayapi.ParseBody([]byte(strings.Repeat("[", 1<<20)))
-	wantCode(t, err, fault.InvalidArgument)
+	if string(body.Canonical()) != `{"packet":`+within+`}` {
+		t.Fatalf("changed: %s", body.Canonical())
+	}
+	for _, bad := range []string{
+		strings.Repeat("[", 1<<20), strings.Repeat("[", 100) + strings.Repeat("]", 99), strings.Repeat("[", 100) + strings.Repeat("]", 101),
+		`"\`, strings.Repeat("[", 100) + `"`,
+	} {
+		_, err := relayapi.ParseBody([]byte(bad))
+		wantCode(t, err, fault.InvalidArgument)
+	}
 }

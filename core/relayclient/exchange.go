@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -56,14 +58,20 @@ func (c *Client) exchange(ctx context.Context, relay string, r request, now int6
 }
 
 // send makes a request and returns the response when it is a 200. A 409 replay
-// is tried once more with a fresh nonce (07#client-rules).
+// is tried once more with a fresh nonce (07#client-rules), and so is a signed
+// GET whose kept connection turned out to be dead.
 func (c *Client) send(ctx context.Context, relay string, r request, now int64) (*http.Response, error) {
 	res, err := c.attempt(ctx, relay, r, now)
-	if r.action != "" && isReplay(err) {
+	if r.action != "" && isReplay(err) || errors.Is(err, errDeadConnection) && ctx.Err() == nil {
 		res, err = c.attempt(ctx, relay, r, now)
 	}
 	return res, err
 }
+
+// errDeadConnection is in the chain of a failure that says nothing about the
+// relay: the connection had been kept, and the relay may have closed it before
+// the request came.
+var errDeadConnection = errors.New("the kept connection was dead")
 
 // attempt makes one HTTP attempt, with its own nonce when it is authenticated.
 func (c *Client) attempt(ctx context.Context, relay string, r request, now int64) (*http.Response, error) {
@@ -71,7 +79,9 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, relay+r.path, bodyReader(r.body))
+	var kept bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { kept = got.Reused }})
+	req, err := http.NewRequestWithContext(ctx, r.method, relay+r.path, bodyReader(r))
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, err)
 	}
@@ -86,7 +96,11 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 	}
 	res, err := pool.Do(req)
 	if err != nil {
-		return nil, unavailable(err)
+		err = unavailable(err)
+		if kept && isSignedGet(r) {
+			err = fmt.Errorf("%w: %w", errDeadConnection, err)
+		}
+		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
@@ -95,13 +109,22 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 	return res, nil
 }
 
-// bodyReader keeps a nil body nil: an interface of a nil reader would not be.
-func bodyReader(body []byte) io.Reader {
-	if body == nil {
-		return nil
+// bodyReader returns the body to send. On a dead connection net/http sends a GET
+// without one again by itself, but a nonce is fresh for every HTTP attempt
+// (07#authentication): a signed GET gets an empty body that cannot be read
+// twice, and on the wire it still has none. A POST is sent again only when
+// nothing of it was written.
+func bodyReader(r request) io.Reader {
+	switch {
+	case isSignedGet(r):
+		return io.MultiReader()
+	case r.body == nil:
+		return nil // not an interface of a nil reader
 	}
-	return bytes.NewReader(body)
+	return bytes.NewReader(r.body)
 }
+
+func isSignedGet(r request) bool { return r.action != "" && r.method == http.MethodGet }
 
 // authenticate signs a request with a fresh nonce (07#authentication).
 // Code: identity_unavailable.

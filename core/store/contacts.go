@@ -1,6 +1,6 @@
 package store
 
-// Contact is one row of the admission table (05#admission).
+// Contact is one row of the admission table (05#05--admission).
 type Contact struct {
 	Peer      string
 	State     string

@@ -27,10 +27,18 @@ func (tx *Tx) ClearRetries(streamID string) error {
 	return tx.run("DELETE FROM fetch WHERE stream_id = ?", streamID)
 }
 
-// HasRetries reports whether a fetch of the entry ended in retry.
-func (tx *Tx) HasRetries(streamID string) (bool, error) {
-	var one int
-	return tx.get("SELECT 1 FROM fetch WHERE stream_id = ?", []any{streamID}, &one)
+// Retries returns the counts by stream ID.
+func (tx *Tx) Retries() (map[string]int64, error) {
+	type count struct {
+		id string
+		n  int64
+	}
+	counts, err := rows(tx, func(r scanner) (c count, err error) { return c, r.Scan(&c.id, &c.n) }, "SELECT stream_id, retries FROM fetch")
+	byID := make(map[string]int64, len(counts))
+	for _, c := range counts {
+		byID[c.id] = c.n
+	}
+	return byID, err
 }
 
 // Quarantined is an inbox entry that was given up.

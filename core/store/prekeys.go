@@ -29,7 +29,7 @@ type Prekey struct {
 
 // Prekeys returns the keys offered to a peer, or with "" the published ones, in
 // the order of their times. Code: storage_failed, also for a seed that the
-// vault key does not open.
+// vault key does not open and for a public key that is not the ID's.
 func (tx *Tx) Prekeys(peer string) ([]Prekey, error) {
 	return rows(tx, tx.scanPrekey, "SELECT id, peer, slot, public_key, sealed, at FROM prekey WHERE peer = ? ORDER BY at, rowid", peer)
 }
@@ -39,9 +39,14 @@ func (tx *Tx) scanPrekey(r scanner) (k Prekey, err error) {
 	if err := r.Scan(&k.ID, &k.Peer, &k.Slot, &k.PublicKey, &sealed, &k.At); err != nil {
 		return k, err
 	}
+	// The ID is bound to the seed, and the public key to the ID (04#prekey).
 	seed, err := suite.Open(tx.store.seal, sealed, rowIdentity(k))
 	if err != nil {
 		return k, fault.Wrapf(fault.StorageFailed, err, "seed of prekey %s", k.ID)
+	}
+	if suite.Hex256(k.PublicKey) != k.ID {
+		clear(seed)
+		return k, fault.New(fault.StorageFailed, "public key of prekey %s is another one", k.ID)
 	}
 	defer clear(seed)
 	k.Seed, err = suite.SeedFromBytes(seed)

@@ -57,7 +57,7 @@ CREATE TABLE petname (
   peer TEXT NOT NULL UNIQUE
 ) STRICT, WITHOUT ROWID;
 
--- The admission table (05#admission). expires_at is 0 for an entry that stays.
+-- The admission table (05#05--admission). expires_at is 0 for an entry that stays.
 CREATE TABLE contact (
   peer       TEXT PRIMARY KEY,
   state      TEXT NOT NULL,

@@ -79,14 +79,16 @@ func Open(ctx context.Context, path string, vaultKey *suite.Seed) (*Store, error
 }
 
 // prepareFile makes the folder and an empty file where there is none, and
-// checks that nobody but the owner can reach them. SQLite gives its log files
-// the mode of the database.
+// checks that nobody but the owner can reach them. SQLite gives the files beside
+// the database its mode, and takes them as it finds them.
 func prepareFile(path string) error {
 	if err := ownerfile.EnsureDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if err := ownerfile.CheckFile(path); err != nil {
-		return err
+	for _, beside := range []string{"", "-wal", "-shm"} {
+		if err := ownerfile.CheckFile(path + beside); err != nil {
+			return err
+		}
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

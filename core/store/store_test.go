@@ -66,12 +66,25 @@ func TestOpenRefusesWhatOthersCanReach(t *testing.T) {
 	for _, c := range []struct {
 		name, chmod string
 		mode        os.FileMode
-	}{{"store.db", "chmod 0600", 0o640}, {".", "chmod 0700", 0o755}} {
+	}{
+		{"store.db", "chmod 0600", 0o640},
+		{"store.db-wal", "chmod 0600", 0o644},
+		{"store.db-shm", "chmod 0600", 0o604},
+		{".", "chmod 0700", 0o755},
+	} {
 		dir := filepath.Join(t.TempDir(), "ace")
 		path := filepath.Join(dir, "store.db")
 		key := suite.NewSeed()
 		s, err := store.Open(t.Context(), path, key)
 		if err != nil || s.Close() != nil {
+			t.Fatal(err)
+		}
+		// A process that was killed leaves the files beside the database.
+		f, err := os.OpenFile(filepath.Join(dir, c.name), os.O_CREATE, 0o600)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && c.name != "." {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(filepath.Join(dir, c.name), c.mode); err != nil {
@@ -231,7 +244,13 @@ func TestSealedSeedIsBoundToItsRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec("UPDATE prekey SET peer = 'ace:sha256:bbbb'"); err != nil {
+	if _, err := db.Exec("UPDATE prekey SET public_key = ?", prekey(alice, store.SlotOffered).PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	if err := view(s, alice); !errors.Is(err, fault.StorageFailed) {
+		t.Errorf("another public key: %v", err)
+	}
+	if _, err := db.Exec("UPDATE prekey SET public_key = ?, peer = 'ace:sha256:bbbb'", k.PublicKey); err != nil {
 		t.Fatal(err)
 	}
 	if err := view(s, "ace:sha256:bbbb"); !errors.Is(err, fault.StorageFailed) {

@@ -44,13 +44,13 @@ func mldsaVerify(k *mldsaPublic, msg, context, sig []byte) bool {
 	return mldsa65.Verify(k, msg, context, sig)
 }
 
-// mldsaSign signs hedged. SignTo is the only call of circl that does:
-// PrivateKey.Sign and the generic Scheme are deterministic, and the former
-// drops the context.
-func mldsaSign(k *mldsaPrivate, msg, context []byte) ([]byte, error) {
+// mldsaSign signs, hedged or with zeros for randomness. SignTo is the only
+// call of circl that hedges: PrivateKey.Sign and the generic Scheme are
+// deterministic, and the former drops the context.
+func mldsaSign(k *mldsaPrivate, msg, context []byte, hedged bool) ([]byte, error) {
 	defer clearUpper()
 	sig := make([]byte, SignatureBytes)
-	if err := mldsa65.SignTo(k, msg, context, true, sig); err != nil {
+	if err := mldsa65.SignTo(k, msg, context, hedged, sig); err != nil {
 		return nil, err
 	}
 	return sig, nil

@@ -65,13 +65,24 @@ func (k *SigningKey) PublicKey() []byte { return append([]byte(nil), k.public...
 // bytes (02#signatures). It fails for a context over 255 bytes and for a
 // destroyed key.
 func (k *SigningKey) Sign(msg []byte, context string) ([]byte, error) {
+	return k.sign(msg, context, true)
+}
+
+// SignDeterministic is Sign with 32 zero bytes for the randomness, the other
+// variant of FIPS 204. It is for test vectors only: 02#signatures asks for
+// hedged signatures.
+func (k *SigningKey) SignDeterministic(msg []byte, context string) ([]byte, error) {
+	return k.sign(msg, context, false)
+}
+
+func (k *SigningKey) sign(msg []byte, context string, hedged bool) ([]byte, error) {
 	if k.key == nil {
 		return nil, errKeyDestroyed
 	}
 	if len(context) > maxContextBytes {
 		return nil, errContextLength
 	}
-	return mldsaSign(k.key(), msg, []byte(context))
+	return mldsaSign(k.key(), msg, []byte(context), hedged)
 }
 
 // Destroy clears the expanded key. Copies that the runtime or circl left on

@@ -205,8 +205,13 @@ func TestMLDSAVectors(t *testing.T) {
 			return facts{"publicKey": base64Of(suite.NewSigningKey(seedOf(t, in.Seed)).PublicKey())}, nil
 		case "sign":
 			k := suite.NewSigningKey(seedOf(t, in.Seed))
-			randomIs(t, unhex(t, in.Rnd))
-			sig, err := k.Sign(unhex(t, in.Message), in.Context)
+			rnd, sign := unhex(t, in.Rnd), k.Sign
+			if bytes.Equal(rnd, make([]byte, len(rnd))) {
+				sign = k.SignDeterministic
+			} else {
+				randomIs(t, rnd)
+			}
+			sig, err := sign(unhex(t, in.Message), in.Context)
 			if err != nil {
 				return nil, err
 			}

@@ -73,13 +73,13 @@ func IsHandle(s string) bool {
 func IsCAIP10(s string) bool {
 	namespace, rest, ok := strings.Cut(s, ":")
 	reference, address, ok2 := strings.Cut(rest, ":")
-	return ok && ok2 && IsCAIPNamespace(namespace) &&
+	return ok && ok2 && isCAIPNamespace(namespace) &&
 		within(reference, 1, 32) && all(reference, isCAIPReferenceByte) &&
 		within(address, 1, 128) && all(address, isCAIPAddressByte)
 }
 
-// IsCAIPNamespace reports whether s is the namespace part of a CAIP-10 account.
-func IsCAIPNamespace(s string) bool {
+// isCAIPNamespace reports whether s is the namespace part of a CAIP-10 account.
+func isCAIPNamespace(s string) bool {
 	return within(s, 3, 8) && all(s, func(c byte) bool { return c == '-' || isLower(c) || isDigit(c) })
 }
 
@@ -89,7 +89,7 @@ func IsCAIP19(s string) bool {
 	chain, asset, ok := strings.Cut(s, "/")
 	chainNamespace, chainReference, ok2 := strings.Cut(chain, ":")
 	assetNamespace, assetReference, ok3 := strings.Cut(asset, ":")
-	return ok && ok2 && ok3 && IsCAIPNamespace(chainNamespace) && IsCAIPNamespace(assetNamespace) &&
+	return ok && ok2 && ok3 && isCAIPNamespace(chainNamespace) && isCAIPNamespace(assetNamespace) &&
 		within(chainReference, 1, 32) && all(chainReference, isCAIPReferenceByte) &&
 		within(assetReference, 1, 128) && all(assetReference, isCAIPAddressByte)
 }

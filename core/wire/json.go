@@ -156,6 +156,7 @@ func (p *parser) array(depth int) Value {
 		return v
 	}
 	for {
+		v.items = withRoom(p, v.items)
 		v.items = append(v.items, p.value(depth+1))
 		if p.err != nil || !p.more(']') {
 			return v
@@ -186,6 +187,7 @@ func (p *parser) object(depth int) Value {
 		}
 		p.at++
 		p.space()
+		v.members = withRoom(p, v.members)
 		v.members = append(v.members, Member{key, p.value(depth + 1)})
 		if p.err != nil || !p.more('}') {
 			break
@@ -234,9 +236,6 @@ func (p *parser) number() Value {
 	if err != nil {
 		p.at = start
 		p.fail("number overflows binary64")
-	}
-	if f == 0 {
-		f = 0 // -0 is 0 (02#canonical-json)
 	}
 	return Value{kind: Number, num: f}
 }

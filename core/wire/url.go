@@ -68,7 +68,7 @@ func isPort(s string) bool {
 // four steps of 02#relay-urls.
 func NormalizeRelayURL(s string) (string, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
-	scheme = lowerASCII(scheme)
+	scheme = LowerASCII(scheme)
 	if !ok || scheme != "http" && scheme != "https" {
 		return "", errors.New("relay url: scheme is not http or https")
 	}
@@ -97,17 +97,14 @@ func NormalizeRelayURL(s string) (string, error) {
 // splitAuthority checks and lowers the host of step 3 of 02#relay-urls.
 func splitAuthority(authority string) (host, port string, err error) {
 	end := strings.IndexByte(authority, ':')
-	valid := isRelayHostByte
 	if strings.HasPrefix(authority, "[") {
 		end = strings.IndexByte(authority, ']') + 1
-		valid = func(c byte) bool { return c == ':' || c == '.' || hexDigit(c) >= 0 }
 	}
 	if end < 0 {
 		end = len(authority)
 	}
 	host, rest := authority[:end], authority[end:]
-	inner := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if inner == "" || !all(inner, valid) {
+	if !isRelayHost(host) {
 		return "", "", errors.New("relay url: host is empty or has a character that no host has")
 	}
 	if rest != "" {
@@ -116,12 +113,22 @@ func splitAuthority(authority string) (host, port string, err error) {
 			return "", "", errors.New("relay url: port is not a number in 1..65535 without leading zeros")
 		}
 	}
-	return lowerASCII(host), port, nil
+	return LowerASCII(host), port, nil
 }
 
-func isRelayHostByte(c byte) bool { return isAlnum(c) || c == '.' || c == '-' }
+// isRelayHost reports whether s is a host of step 3 of 02#relay-urls: a name, or
+// an IPv6 literal in brackets.
+func isRelayHost(s string) bool {
+	if literal, ok := strings.CutPrefix(s, "["); ok {
+		literal, ok = strings.CutSuffix(literal, "]")
+		return ok && literal != "" && all(literal, func(c byte) bool { return c == ':' || c == '.' || hexDigit(c) >= 0 })
+	}
+	return s != "" && all(s, func(c byte) bool { return isAlnum(c) || c == '.' || c == '-' })
+}
 
-func lowerASCII(s string) string {
+// LowerASCII returns s with the letters A to Z in lower case. Others stay as
+// they are: a Kelvin sign is no k.
+func LowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
 			return r + 'a' - 'A'

@@ -76,9 +76,6 @@ func (v Value) AsBool() (bool, bool) { return v.truth, v.kind == Bool }
 // AsString returns the text of v and whether v is a string.
 func (v Value) AsString() (string, bool) { return v.str, v.kind == String }
 
-// AsFloat returns the binary64 value of v and whether v is a number.
-func (v Value) AsFloat() (float64, bool) { return v.num, v.kind == Number }
-
 // Items returns the elements of an array, and nil for any other kind. The
 // caller must not change them.
 func (v Value) Items() []Value { return v.items }

@@ -48,6 +48,31 @@ func TestSyntaxErrorsNameThePosition(t *testing.T) {
 	}
 }
 
+// TestSurrogates walks the edges of the two ranges of surrogates.
+func TestSurrogates(t *testing.T) {
+	for text, want := range map[string]string{
+		`"\ud7ff"`:       "\ud7ff",
+		`"\ue000"`:       "\ue000",
+		`"\ud800\udc00"`: "\U00010000",
+		`"\uDBFF\uDFFF"`: "\U0010ffff",
+		`"\ud800"`:       "",
+		`"\udbff"`:       "",
+		`"\udc00"`:       "",
+		`"\udfff"`:       "",
+		`"\ud800\ud800"`: "",
+		`"\ud800\ue000"`: "",
+		`"\ud800\udbff"`: "",
+		`"\udc00\ud800"`: "",
+		`"\ud800x"`:      "",
+		`"\ud800\n"`:     "",
+	} {
+		v, err := wire.Parse([]byte(text), 0)
+		if got, _ := v.AsString(); (err == nil) != (want != "") || got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+}
+
 func TestDepth(t *testing.T) {
 	nest := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	// n brackets put the innermost array at depth n-1.
@@ -175,6 +200,8 @@ func TestRelayURLPolicy(t *testing.T) {
 		{"https://relay.example/", false, false},
 		{"https://[::1]", false, false},
 		{"https://RELAY.example", false, false},
+		{longURL("é", 2048), true, true}, // characters, not bytes
+		{longURL("é", 2049), false, false},
 	} {
 		if got := wire.CheckRelayURL(c.url, wire.Production) == nil; got != c.production {
 			t.Errorf("%s in production: %v", c.url, got)
@@ -183,6 +210,22 @@ func TestRelayURLPolicy(t *testing.T) {
 			t.Errorf("%s in development: %v", c.url, got)
 		}
 	}
+}
+
+// TestNormalizeRefusesHosts has hosts that look like others (02#relay-urls
+// step 3).
+func TestNormalizeRefusesHosts(t *testing.T) {
+	for _, host := range []string{"", "a]", "[a", "]", "[", "[]", "[[::1]]", "[::1", "::1", "[::1]a", "[::g]", "a b", "a_b", "é", "u@a", "[::1]]"} {
+		if got, err := wire.NormalizeRelayURL("https://" + host + "/x"); err == nil {
+			t.Errorf("%q was normalized to %q", host, got)
+		}
+	}
+}
+
+// longURL returns a URL of n characters, the path of which repeats one.
+func longURL(character string, n int) string {
+	const base = "https://r.example/"
+	return base + strings.Repeat(character, n-len(base))
 }
 
 func TestRelayHost(t *testing.T) {

@@ -124,6 +124,9 @@ func (a *app) root(args []string) *cobra.Command {
 	}
 	root.SetHelpCommand(newHelpCmd(a))
 	root.SetHelpCommandGroupID(groupOther)
+	root.InitDefaultHelpCmd()
+	// The name of the option is right, so registering cannot fail.
+	_ = root.RegisterFlagCompletionFunc("as", a.completeIdentity)
 	return root
 }
 
@@ -159,27 +162,27 @@ Pages of help about no command: exit-codes, environment, json, config.`,
 
 func (a *app) addGlobalFlags(root *cobra.Command) {
 	f, g := &a.flags, root.PersistentFlags()
-	g.StringVar(&f.home, "home", "", "folder of all state (default $XDG_DATA_HOME/ace)")
-	g.StringVar(&f.as, "as", "", "identity to act as, by its local name")
-	g.StringVar(&f.config, "config", "", "configuration file (default $XDG_CONFIG_HOME/ace/config.toml)")
-	g.StringVar(&f.relay, "relay", "", "home relay for this call, a URL or dev")
+	g.StringVar(&f.home, "home", "", "`DIR` of all state (default $XDG_DATA_HOME/ace)")
+	g.StringVar(&f.as, "as", "", "local `NAME` of the identity to act as")
+	g.StringVar(&f.config, "config", "", "configuration `FILE` (default $XDG_CONFIG_HOME/ace/config.toml)")
+	g.StringVar(&f.relay, "relay", "", "home relay for this call, a `URL` or dev")
 	g.BoolVar(&f.json, "json", false, "answer with JSON")
 	g.BoolVar(&f.schema, "json-schema", false, "print the JSON Schema of the command's answer and do nothing else")
-	g.StringVar(&f.jq, "jq", "", "filter the JSON answer with a jq expression")
-	g.StringSliceVar(&f.fields, "fields", nil, "keep only these JSON members; help lists them")
+	g.StringVar(&f.jq, "jq", "", "filter the JSON answer with a jq `EXPR`")
+	g.StringSliceVar(&f.fields, "fields", nil, "keep only these JSON `MEMBERS`; help lists them")
 	g.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but the answer and errors")
 	g.CountVarP(&f.verbose, "verbose", "v", "tell more about what happens")
-	g.IntVar(&f.width, "width", 0, "width of text in columns (default that of the terminal)")
+	g.IntVar(&f.width, "width", 0, "width of text in `COLUMNS` (default that of the terminal)")
 	g.BoolVar(&f.utc, "utc", false, "show times in UTC")
-	g.StringVar(&f.timeText, "time", "", "how text shows times: rfc3339, unix or relative")
+	g.StringVar(&f.timeText, "time", "", "`STYLE` of times in text: rfc3339, unix or relative")
 	g.DurationVar(&f.timeout, "timeout", defaultTimeout, "deadline for waiting on the network, 0 for none")
 	g.BoolVar(&f.noInput, "no-input", false, "never ask")
 	g.BoolVarP(&f.yes, "yes", "y", false, "answer yes to the command's question")
-	g.StringVar(&f.passphrase.File, "passphrase-file", "", "read the passphrase from this file")
-	g.IntVar(&f.passphrase.fd, "passphrase-fd", -1, "read the passphrase from this file descriptor")
-	g.StringVar(&f.passphrase.shell, "passphrase-command", "", "read the passphrase from the output of this command")
+	g.StringVar(&f.passphrase.File, "passphrase-file", "", "`FILE` to read the passphrase from")
+	g.IntVar(&f.passphrase.fd, "passphrase-fd", -1, "file descriptor `N` to read the passphrase from")
+	g.StringVar(&f.passphrase.shell, "passphrase-command", "", "`COMMAND` that prints the passphrase")
 	g.BoolVar(&f.allowLoopback, "allow-loopback", false, "allow relays at http://localhost (development only)")
-	g.SortFlags = false
+	g.Lookup("passphrase-fd").DefValue = "0" // keeps "-1" out of help
 }
 
 // execute runs one command line.

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
 )
 
 type connectOptions struct {
@@ -21,8 +23,8 @@ func newConnectCmd(a *app) *cobra.Command {
 		Example: "  ace connect @bob@relay.example --note \"it is Alice\" --wait",
 	}
 	f := c.Flags()
-	f.StringVar(&o.profile, "profile", profileText, "what you want to exchange")
-	f.StringVar(&o.note, "note", "", "what the peer reads beside your request, at most 512 bytes")
+	f.StringVar(&o.profile, "profile", profileText, "`ID` of the profile you want to exchange")
+	f.StringVar(&o.note, "note", "", "`TEXT` the peer reads beside your request, at most 512 bytes")
 	f.BoolVar(&o.wait, "wait", false, "wait for the answer")
 	return a.leaf(c, 1, 1, []any{contactAnswer{}}, func(ctx context.Context, args []string) error {
 		return runConnect(ctx, a, args[0], o)
@@ -37,7 +39,7 @@ func runConnect(ctx context.Context, a *app, typed string, o connectOptions) err
 	defer s.Close()
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	peer, err := s.peer(ctx, typed)
+	peer, err := s.Resolve(ctx, typed)
 	if err != nil {
 		return err
 	}
@@ -47,23 +49,28 @@ func runConnect(ctx context.Context, a *app, typed string, o connectOptions) err
 	}
 	if o.wait {
 		if c, err = s.awaitPermit(ctx, peer); err != nil {
-			return hintf(err, "the request waits at the peer; ace pull fetches the answer")
+			return stillAsked(err)
 		}
 	}
 	return a.print(newContactAnswer(c))
 }
 
-// awaitPermit receives until the peer has given a permit to send to it.
+// awaitPermit receives until the peer, who has been asked, has given a permit
+// to send to it. A refusal takes the peer out of the admission table.
 func (s *session) awaitPermit(ctx context.Context, peer string) (core.Contact, error) {
 	var found core.Contact
 	err := s.await(ctx, func(ctx context.Context) (done bool, err error) {
 		found, done, err = s.permitted(ctx, peer)
+		if err == nil && found.State == "" {
+			err = fault.New(fault.DeliveryRejected, "the peer declined the contact request")
+		}
 		return done, err
 	})
 	return found, err
 }
 
-// permitted reports whether a permit of the peer is held.
+// permitted reports whether a permit of the peer is held. The contact is zero
+// for a peer that is not in the admission table.
 func (s *session) permitted(ctx context.Context, peer string) (core.Contact, bool, error) {
 	contacts, err := s.Contacts(ctx)
 	if err != nil {
@@ -75,4 +82,13 @@ func (s *session) permitted(ctx context.Context, peer string) (core.Contact, boo
 		}
 	}
 	return core.Contact{}, false, nil
+}
+
+// stillAsked says what becomes of a request whose answer was not waited for to
+// the end.
+func stillAsked(err error) error {
+	if errors.Is(err, errDeadline) {
+		return hintf(err, "the request waits at the peer; ace pull fetches the answer")
+	}
+	return err
 }

@@ -28,7 +28,7 @@ func newContactRequestsCmd(a *app) *cobra.Command {
 func newContactAcceptCmd(a *app) *cobra.Command {
 	var name string
 	c := &cobra.Command{Use: "accept PEER [--name NAME]", Short: "Accept a contact request"}
-	c.Flags().StringVar(&name, "name", "", "a name of your own for the peer")
+	c.Flags().StringVar(&name, "name", "", "a `NAME` of your own for the peer")
 	return a.leaf(c, 1, 1, []any{contactAnswer{}}, func(ctx context.Context, args []string) error {
 		return runContactAccept(ctx, a, args[0], name)
 	})
@@ -44,7 +44,7 @@ func newContactRejectCmd(a *app) *cobra.Command {
 func newContactListCmd(a *app) *cobra.Command {
 	var state string
 	c := &cobra.Command{Use: "list [--state STATE]", Short: "List the peers with whom there is a contact"}
-	c.Flags().StringVar(&state, "state", "", "only contacts that are pending, admitted or blocked")
+	c.Flags().StringVar(&state, "state", "", "only contacts in this `STATE`: pending, admitted or blocked")
 	return a.leaf(c, 0, 0, []any{contactList{}}, func(ctx context.Context, _ []string) error { return runContactList(ctx, a, state) })
 }
 
@@ -105,6 +105,9 @@ type contactAnswer struct {
 }
 
 func newContactAnswer(c core.Contact) contactAnswer {
+	if c.State == "" {
+		c.State = stateRejected // the peer declined, and the table forgot it
+	}
 	return contactAnswer{
 		ACEID: c.ACEID, PeerName: orNull(c.Name), State: c.State, Profile: orNull(c.Profile),
 		SinceAt: timeOrNull(c.Since), ExpiresAt: timeOrNull(c.ExpiresAt),
@@ -194,7 +197,7 @@ func (s *session) requester(ctx context.Context, typed string) (string, error) {
 	}
 	id, err := completeID(typed, ids)
 	if errors.Is(err, errNoPrefix) {
-		return s.peer(ctx, typed)
+		return s.Resolve(ctx, typed)
 	}
 	return id, err
 }

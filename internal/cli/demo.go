@@ -34,6 +34,7 @@ type demo struct {
 
 // runDemo prints to standard output: the demonstration is the answer.
 func runDemo(ctx context.Context, a *app) error {
+	a.io.catchSignals()
 	dir, err := os.MkdirTemp("", "ace-demo-")
 	if err != nil {
 		return fault.Wrap(fault.StorageFailed, err)
@@ -127,6 +128,8 @@ func (d *demo) story(ctx context.Context, url string) error {
 	return nil
 }
 
+const demoColumns = 100
+
 // What stands in the script for IDs that are known only once it runs.
 const (
 	aliceID     = "ALICE"
@@ -179,6 +182,7 @@ func (d *demo) ioOf(who string, out, stderr io.Writer) IO {
 	}
 	return IO{
 		In: strings.NewReader(""), Out: out, Err: stderr, Now: d.app.io.Now,
+		OutTTY: true, Columns: demoColumns, // what is shown is for people
 		Getenv:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		Unsetenv: func(name string) { delete(env, name) },
 	}

@@ -46,7 +46,7 @@ func (a *app) findDevRelay() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := ownerfile.CheckDir(a.devRelayDir()); err != nil {
+	if err := checkDevRelayDir(a.devRelayDir()); err != nil {
 		return "", err
 	}
 	var d devRelay
@@ -56,10 +56,27 @@ func (a *app) findDevRelay() (string, error) {
 	return d.URL, nil
 }
 
+// checkDevRelayDir refuses a folder that is not the user's own and theirs
+// alone, and a link in its place: whoever made that could choose which of the
+// user's folders is written to.
+func checkDevRelayDir(dir string) error {
+	if err := ownerfile.CheckDir(dir); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is a link", dir)
+	}
+	return fault.Wrap(fault.StorageFailed, err)
+}
+
 // announceDevRelay writes the file and returns what removes it again, if it is
 // still about this relay.
 func (a *app) announceDevRelay(url string) (withdraw func(), err error) {
 	if err := ownerfile.EnsureDir(a.devRelayDir()); err != nil {
+		return nil, err
+	}
+	if err := checkDevRelayDir(a.devRelayDir()); err != nil {
 		return nil, err
 	}
 	path := a.devRelayPath()

@@ -26,6 +26,15 @@ func hintf(err error, format string, args ...any) error {
 	return &hinted{err, fmt.Sprintf(format, args...)}
 }
 
+// withHint is hintf for an error that may have a better hint already.
+func withHint(err error, format string, args ...any) error {
+	var h *hinted
+	if errors.As(err, &h) {
+		return err
+	}
+	return hintf(err, format, args...)
+}
+
 // report is the JSON form of an error.
 type report struct {
 	Code       string       `json:"code"`
@@ -59,12 +68,6 @@ func newReport(err error, command string) report {
 	default:
 		r.Code, r.Category, r.ReportID = codeInternal, string(fault.Local), suite.NewMessageID()[:8]
 	}
-	var h *hinted
-	if errors.As(err, &h) {
-		r.Hint = h.hint
-	} else if e, ok := explanationOf(r.Code); ok && r.Exit != exitUsage {
-		r.Hint = e.Do
-	}
 	var e *fault.Error
 	if errors.As(err, &e) {
 		r.Holder = e.Holder
@@ -78,7 +81,32 @@ func newReport(err error, command string) report {
 			r.RetryAfter = &e.RetryAfter
 		}
 	}
+	r.Hint = hintFor(err, r)
 	return r
+}
+
+// hintFor returns the next step: the one the error comes with, or what helps
+// with the code that the other side stated, or with our own.
+func hintFor(err error, r report) string {
+	var h *hinted
+	if errors.As(err, &h) {
+		return h.hint
+	}
+	if r.Exit == exitUsage {
+		return "" // the message says it all
+	}
+	code := r.Code
+	switch {
+	case r.Relay != nil:
+		code = r.Relay.Error
+	case r.RemoteCode != nil:
+		code = *r.RemoteCode
+	}
+	e, ok := explanationOf(code)
+	if !ok {
+		e, _ = explanationOf(r.Code)
+	}
+	return e.Do
 }
 
 // printError writes an error to standard error: one JSON line, or one line of
@@ -113,9 +141,10 @@ func (a *app) warn(format string, args ...any) {
 	fmt.Fprintf(a.io.Err, "warning: %s\n", text)
 }
 
-// say writes progress to standard error, unless --quiet asks for silence.
+// say writes progress to standard error, where --quiet and --json leave room
+// for it.
 func (a *app) say(format string, args ...any) {
-	if !a.flags.quiet {
+	if !a.flags.quiet && !a.flags.json {
 		fmt.Fprintf(a.io.Err, format+"\n", args...)
 	}
 }

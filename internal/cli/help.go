@@ -86,7 +86,7 @@ func writeEnvironment(w io.Writer, root *cobra.Command) {
 	fmt.Fprintln(w)
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if hasEnv(f, true) {
-			fmt.Fprintf(w, "  %-24s  %s\n", envName(f.Name), f.Usage)
+			fmt.Fprintf(w, "  %-24s  %s\n", envName(f.Name), strings.ReplaceAll(f.Usage, "`", ""))
 		}
 	})
 	for _, v := range variables() {

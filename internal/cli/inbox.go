@@ -43,11 +43,11 @@ ace pull and ace listen) and changes nothing, unless --mark-read asks for it.`
 func (o *inboxOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.unread, "unread", false, "only messages that are not marked as read")
-	f.StringVar(&o.from, "from", "", "only messages from this peer")
-	f.StringVar(&o.messageType, "type", "", "only messages of this type")
-	f.StringVar(&o.thread, "thread", "", "only messages of this thread")
-	f.StringVar(&o.since, "since", "", "only messages received since then: 2h, or an RFC 3339 time")
-	f.IntVar(&o.limit, "limit", 0, "only the newest ones, 0 for all")
+	f.StringVar(&o.from, "from", "", "only messages from this `PEER`")
+	f.StringVar(&o.messageType, "type", "", "only messages of this `TYPE`")
+	f.StringVar(&o.thread, "thread", "", "only messages of this `THREAD`")
+	f.StringVar(&o.since, "since", "", "only messages received since this `TIME`: 2h, or an RFC 3339 time")
+	f.IntVar(&o.limit, "limit", 0, "only the newest `N`, 0 for all")
 	f.BoolVar(&o.markRead, "mark-read", false, "mark the listed messages as read")
 	f.BoolVar(&o.failEmpty, "fail-empty", false, "exit with 3 when there is none")
 }
@@ -118,7 +118,7 @@ func runInboxList(ctx context.Context, a *app, o inboxOptions) error {
 	defer s.Close()
 	from := o.from
 	if from != "" {
-		if from, err = s.peer(ctx, from); err != nil {
+		if from, err = s.Resolve(ctx, from); err != nil {
 			return err
 		}
 	}

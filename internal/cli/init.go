@@ -44,16 +44,17 @@ and ace status keeps saying so until it has been moved.`,
   ace init --yes --relay dev`,
 	}
 	f := c.Flags()
-	f.StringVar(&o.name, "name", "default", "local name of the identity")
-	f.StringVar(&o.contact, "contact", descriptor.ContactClosed, "whether strangers may ask for contact: open or closed")
+	f.StringVar(&o.name, "name", "default", "local `NAME` of the identity")
+	f.StringVar(&o.contact, "contact", descriptor.ContactClosed, "whether strangers may ask for contact: `open` or closed")
 	f.BoolVar(&o.listed, "listed", false, "show the card in the relay's directory")
-	f.StringVar(&o.handle, "handle", "", "name at the relay, for good")
-	f.StringSliceVar(&o.profiles, "profiles", []string{"text"}, "message profiles to enable")
-	f.StringSliceVar(&o.accept, "accept", nil, "accept contact requests for this profile by themselves")
-	f.StringVar(&o.nextRootOut, "next-root-out", "", "file for the next root, best on another medium")
-	f.StringVar(&o.nextPass.File, "next-root-passphrase-file", "", "read the passphrase of the next root from this file")
-	f.IntVar(&o.nextPass.fd, "next-root-passphrase-fd", -1, "read the passphrase of the next root from this file descriptor")
-	f.StringVar(&o.nextPass.shell, "next-root-passphrase-command", "", "read the passphrase of the next root from the output of this command")
+	f.StringVar(&o.handle, "handle", "", "`NAME` at the relay, for good")
+	f.StringSliceVar(&o.profiles, "profiles", []string{"text"}, "message `PROFILES` to enable")
+	f.StringSliceVar(&o.accept, "accept", nil, "accept contact requests for this `PROFILE` by themselves")
+	f.StringVar(&o.nextRootOut, "next-root-out", "", "`FILE` for the next root, best on another medium")
+	f.StringVar(&o.nextPass.File, "next-root-passphrase-file", "", "`FILE` to read the passphrase of the next root from")
+	f.IntVar(&o.nextPass.fd, "next-root-passphrase-fd", -1, "file descriptor `N` to read the passphrase of the next root from")
+	f.StringVar(&o.nextPass.shell, "next-root-passphrase-command", "", "`COMMAND` that prints the passphrase of the next root")
+	f.Lookup("next-root-passphrase-fd").DefValue = "0"
 	f.BoolVar(&o.noPublish, "no-publish", false, "do not contact the relay")
 	f.BoolVar(&o.ifMissing, "if-missing", false, "do nothing when the identity exists")
 	return a.leaf(c, 0, 0, []any{initAnswer{}}, func(ctx context.Context, _ []string) error { return runInit(ctx, a, o) })
@@ -82,6 +83,7 @@ func (r initAnswer) text(p *page) {
 }
 
 func runInit(ctx context.Context, a *app, o initOptions) error {
+	a.io.catchSignals()
 	if err := checkName(o.name); err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 	if err := a.print(answer); err != nil {
 		return err
 	}
-	return hintf(publishErr, "the identity is kept; publish it with ace --as %s publish", id.name)
+	return withHint(publishErr, "the identity is kept; publish it with ace --as %s publish", id.name)
 }
 
 // initExists answers for an identity that is there already.
@@ -133,12 +135,9 @@ func (a *app) initExists(o initOptions) (done bool, err error) {
 // newSettings decides what the new identity is to be, asking where there is
 // somebody to ask, before anything is made.
 func (a *app) newSettings(o *initOptions) (settings, error) {
-	s := settings{Contact: o.contact, Listed: o.listed, Handle: strings.ToLower(strings.TrimPrefix(o.handle, "@"))}
+	s := settings{Contact: o.contact, Listed: o.listed, Handle: o.handle}
 	if s.Contact != descriptor.ContactOpen && s.Contact != descriptor.ContactClosed {
 		return s, usagef("--contact is open or closed, not %q", o.contact)
-	}
-	if s.Handle != "" && !wire.IsHandle(s.Handle) {
-		return s, usagef("%q is no handle", o.handle)
 	}
 	profiles, err := enabledProfiles(o.profiles)
 	if err != nil {
@@ -158,10 +157,20 @@ func (a *app) newSettings(o *initOptions) (settings, error) {
 	if err := a.chooseRelay(&s, o.name); err != nil {
 		return s, err
 	}
-	if s.Handle != "" && s.Relay != "" {
-		return s, a.confirm("The handle @" + s.Handle + "@" + strings.TrimPrefix(strings.TrimPrefix(s.Relay, "https://"), "http://") + " is permanent: claim it?")
+	return s, a.checkHandle(s)
+}
+
+// checkHandle asks before a handle is claimed: it is never renamed and never
+// given to somebody else (04#card-record).
+func (a *app) checkHandle(s settings) error {
+	if s.Handle == "" {
+		return nil
 	}
-	return s, nil
+	if !wire.IsHandle(s.Handle) {
+		return usagef("%q is no handle", s.Handle)
+	}
+	_, host, _ := strings.Cut(s.Relay, "://")
+	return a.confirm("The handle @" + s.Handle + "@" + host + " is for good: claim it?")
 }
 
 func (a *app) chooseRelay(s *settings, name string) error {
@@ -247,8 +256,10 @@ func (a *app) newPassphrase(ctx context.Context, name string) ([]byte, error) {
 	if err != nil || pass != nil {
 		return pass, err
 	}
-	if a.interactive() && !a.flags.yes {
-		return a.askNewPassphrase("the identity " + name)
+	if a.interactive() && !a.flags.yes && a.configuredSource(name).Source != sourceNone {
+		if pass, err = a.askNewPassphrase("the identity " + name); err != nil || pass != nil {
+			return pass, err
+		}
 	}
 	a.warn("no passphrase: the keys of %s are protected by the mode of their files alone", name)
 	return nil, nil
@@ -260,7 +271,7 @@ func (a *app) nextPassphrase(ctx context.Context, o initOptions, pass []byte) ([
 	if o.nextPass.given() {
 		return o.nextPass.read(ctx, a.io)
 	}
-	if a.interactive() && !a.flags.yes && !a.flags.passphrase.given() {
+	if a.interactive() && !a.flags.yes && !a.flags.passphrase.given() && a.configuredSource(o.name).Source != sourceNone {
 		return a.askNewPassphrase("the next root")
 	}
 	return pass, nil

@@ -16,14 +16,9 @@ func newInteropCmd(a *app) *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if status := interop.Main(args, a.io.In, a.io.Out, a.io.Err); status != 0 {
-				return &driverFailed{status}
+				return &reported{status}
 			}
 			return nil
 		},
 	}
 }
-
-// driverFailed is a failure that the driver has reported itself.
-type driverFailed struct{ status int }
-
-func (e *driverFailed) Error() string { return "the driver failed" }

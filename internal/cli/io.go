@@ -26,6 +26,8 @@ type IO struct {
 	Password func() ([]byte, error)
 	// Now returns Unix seconds.
 	Now func() int64
+
+	catchSignals func() // makes signals end the context, see Main
 }
 
 // System returns the IO of this process.

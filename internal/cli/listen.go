@@ -102,6 +102,7 @@ type listener struct {
 	once      bool
 	mu        sync.Mutex
 	ready     bool // guarded by mu, as what follows
+	connected bool
 	processed int
 	failed    error
 }
@@ -137,9 +138,10 @@ func (l *listener) on(e core.Event) {
 	if !l.ready {
 		l.ready = true
 		l.print(readyEvent{Event: "ready", Identity: l.session.ACEID(), Relay: l.session.relay})
-		if e.Connection != nil && e.Connection.State == "connected" {
-			return
-		}
+	}
+	if e.Connection != nil && e.Connection.State == "connected" && !l.connected {
+		l.connected = true // "ready" has said so
+		return
 	}
 	if r := l.result(e); r != nil {
 		l.print(r)

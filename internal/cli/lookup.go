@@ -19,7 +19,7 @@ ACE ID, @name@host, a name you gave, or the start of a known peer's ID (at least
 12 digits). With several peers, --json answers with one line for each.`,
 		Example: "  ace lookup @bob@relay.example",
 	}
-	return a.leaf(c, 1, -1, []any{peerAnswer{}}, func(ctx context.Context, args []string) error { return runLookup(ctx, a, args) })
+	return a.leaf(c, 1, -1, []any{peerAnswer{}, targetError{}}, func(ctx context.Context, args []string) error { return runLookup(ctx, a, args) })
 }
 
 // peerAnswer is what a lookup verified. Only its author vouches for what is
@@ -99,8 +99,8 @@ func runLookup(ctx context.Context, a *app, peers []string) error {
 	defer s.Close()
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	for _, typed := range peers {
-		id, err := s.peer(ctx, typed)
+	return a.forEach(ctx, peers, func(typed string) error {
+		id, err := s.Resolve(ctx, typed)
 		if err != nil {
 			return err
 		}
@@ -108,11 +108,8 @@ func runLookup(ctx context.Context, a *app, peers []string) error {
 		if err != nil {
 			return err
 		}
-		if err := a.print(newPeerAnswer(found)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return a.print(newPeerAnswer(found))
+	})
 }
 
 func newPeerAnswer(p *core.Peer) peerAnswer {

@@ -14,26 +14,35 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 
 	"github.com/ace-toolkit/ace/core/fault"
 )
 
 // Main runs one command line, without the program's name, and returns the exit
-// status. The first SIGINT or SIGTERM ends the command in good order, a second
-// one ends the process.
+// status. The first SIGINT or SIGTERM ends a command that may take long in good
+// order, a second one ends the process.
 func Main(args []string, o IO) int {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, not a death
+	o.catchSignals = sync.OnceFunc(func() { catchSignals(stop) })
+	return run(ctx, args, o)
+}
+
+// catchSignals passes signals on to stop until the process ends. It starts a
+// thread, so it is left to the commands that wait for something.
+func catchSignals(stop func(error)) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, not a death
+	// A receiver has the effect of ignoring the signal, but not in child
+	// processes.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		stop(signalError(<-signals))
 		os.Exit(exitOf(signalError(<-signals)))
 	}()
-	return run(ctx, args, o)
 }
 
 // signalError is the error of a command that a signal ended.
@@ -50,6 +59,9 @@ func run(ctx context.Context, args []string, o IO) (status int) {
 	defer stop(nil)
 	out := &watchedWriter{w: o.Out, failed: stop}
 	o.Out = out
+	if o.catchSignals == nil {
+		o.catchSignals = func() {} // who runs several commands catches them itself
+	}
 	a := &app{io: o}
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,14 +78,14 @@ func run(ctx context.Context, args []string, o IO) (status int) {
 
 // finish reports the error of a command and returns the exit status.
 func (a *app) finish(ctx context.Context, err error) int {
-	var driver *driverFailed
+	var said *reported
 	switch {
 	case err == nil, errors.Is(err, errDrained):
 		return exitOK
 	case errors.Is(err, syscall.EPIPE):
 		return exitOK // the reader has what it wanted
-	case errors.As(err, &driver):
-		return driver.status
+	case errors.As(err, &said):
+		return said.status
 	}
 	// Whatever failed after a signal failed because of it.
 	var signalled *statusError

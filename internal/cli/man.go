@@ -22,7 +22,7 @@ func newManCmd(a *app) *cobra.Command {
 		Short:   "Print a manual page, or write them all",
 		Example: "  ace man | man -l -\n  ace man -o ~/.local/share/man/man1",
 	}
-	c.Flags().StringVarP(&dir, "output", "o", "", "write all pages to this folder")
+	c.Flags().StringVarP(&dir, "output", "o", "", "write all pages to this `DIR`")
 	return a.leaf(c, 0, 1, nil, func(_ context.Context, args []string) error { return runMan(a, c.Root(), args, dir) })
 }
 
@@ -97,7 +97,7 @@ func manPage(c *cobra.Command, section int) []byte {
 	for _, l := range leavesOf(c) {
 		fmt.Fprintf(&b, ".B %s\n.br\n", roff(usage(l)))
 	}
-	b.WriteString(".SH DESCRIPTION\n" + paragraphs(describe(c)))
+	b.WriteString(".SH DESCRIPTION\n" + paragraphs(longText(c)))
 	if !c.HasParent() {
 		manCommands(&b, c)
 	}
@@ -120,14 +120,10 @@ func leavesOf(c *cobra.Command) []*cobra.Command {
 	if !c.HasParent() {
 		return []*cobra.Command{c}
 	}
-	var leaves []*cobra.Command
-	for _, sub := range c.Commands() {
-		leaves = append(leaves, sub)
+	if c.HasSubCommands() {
+		return c.Commands()
 	}
-	if len(leaves) == 0 {
-		return []*cobra.Command{c}
-	}
-	return leaves
+	return []*cobra.Command{c}
 }
 
 func usage(c *cobra.Command) string {
@@ -137,7 +133,7 @@ func usage(c *cobra.Command) string {
 	return c.Parent().CommandPath() + " " + c.Use
 }
 
-func describe(c *cobra.Command) string {
+func longText(c *cobra.Command) string {
 	if c.Long != "" {
 		return c.Long
 	}
@@ -159,7 +155,7 @@ func manCommands(b *bytes.Buffer, root *cobra.Command) {
 // its own when the page has several commands.
 func manOptions(b *bytes.Buffer, c *cobra.Command, titled bool) {
 	if titled {
-		fmt.Fprintf(b, ".SH %s\n%s", roff(strings.ToUpper(c.CommandPath())), paragraphs(describe(c)))
+		fmt.Fprintf(b, ".SH %s\n%s", roff(strings.ToUpper(c.CommandPath())), paragraphs(longText(c)))
 	}
 	if c.HasLocalFlags() && c.LocalNonPersistentFlags().HasFlags() {
 		if !titled {

@@ -19,7 +19,7 @@ func newOutboxListCmd(a *app) *cobra.Command {
 	var state string
 	var failEmpty bool
 	c := &cobra.Command{Use: "list [--state STATE] [--fail-empty]", Short: "List the messages you have queued"}
-	c.Flags().StringVar(&state, "state", "", "only messages in this state, as queued or delivered")
+	c.Flags().StringVar(&state, "state", "", "only messages in this `STATE`, as queued or delivered")
 	c.Flags().BoolVar(&failEmpty, "fail-empty", false, "exit with 3 when there is none")
 	return a.leaf(c, 0, 0, []any{outgoingList{}}, func(ctx context.Context, _ []string) error {
 		return runOutboxList(ctx, a, state, failEmpty)

@@ -30,6 +30,9 @@ type passphraseSource struct {
 	shell string // a command for the shell
 }
 
+// sourceNone is the source of an identity whose keys are not encrypted.
+const sourceNone = "none"
+
 const (
 	passphraseLimit   = 4096 // bytes
 	passphraseTimeout = time.Minute
@@ -38,7 +41,7 @@ const (
 // check refuses a source whose parts do not fit together.
 func (s passphraseSource) check() error {
 	switch s.Source {
-	case "", "prompt", "none":
+	case "", "prompt", sourceNone:
 		if s.File != "" || len(s.Command) > 0 {
 			return fmt.Errorf("passphrase: source %q with a file or a command", s.Source)
 		}
@@ -71,12 +74,18 @@ func (a *app) passphrase(ctx context.Context, identity string) ([]byte, error) {
 			return []byte(pass), nil
 		}
 	}
+	return a.configuredSource(identity).read(ctx, a.io)
+}
+
+// configuredSource returns the source that the configuration has for an
+// identity.
+func (a *app) configuredSource(identity string) passphraseSource {
 	s := a.conf.Identities[identity].Passphrase
 	if s.Source == "" {
 		s = a.conf.Passphrase
 	}
 	s.fd = -1
-	return s.read(ctx, a.io)
+	return s
 }
 
 // read gets the passphrase from the source, nil when it names none.
@@ -101,6 +110,9 @@ func (s passphraseSource) read(ctx context.Context, o IO) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fault.Wrapf(fault.IdentityUnavailable, err, "passphrase")
+	}
+	if len(text) > passphraseLimit {
+		return nil, fault.New(fault.IdentityUnavailable, "the passphrase source gave more than %d bytes", passphraseLimit)
 	}
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
@@ -137,7 +149,8 @@ func runForPassphrase(ctx context.Context, o IO, argv []string, timeout time.Dur
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	text, readErr := io.ReadAll(io.LimitReader(out, passphraseLimit))
+	text, readErr := io.ReadAll(io.LimitReader(out, passphraseLimit+1))
+	out.Close() // a command that goes on writing would never end
 	if err := cmd.Wait(); err != nil {
 		return nil, fmt.Errorf("%s: %w", argv[0], err)
 	}

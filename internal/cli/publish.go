@@ -2,23 +2,30 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
 )
 
 func newPublishCmd(a *app) *cobra.Command {
 	var force bool
+	var handle string
 	c := &cobra.Command{
-		Use:   "publish [--force]",
+		Use:   "publish [--force] [--handle NAME]",
 		Short: "Register at the home relay and publish descriptor and card",
 		Long: `Register at the home relay when need be, and publish the descriptor and the
 card when the relay lacks them, they have changed, or the descriptor has lived
 half of its life.`,
 	}
 	c.Flags().BoolVar(&force, "force", false, "publish new ones in any case")
-	return a.leaf(c, 0, 0, []any{publishedAnswer{}}, func(ctx context.Context, _ []string) error { return runPublish(ctx, a, force) })
+	c.Flags().StringVar(&handle, "handle", "", "claim this `NAME` at the relay, for good, where none is yet")
+	return a.leaf(c, 0, 0, []any{publishedAnswer{}}, func(ctx context.Context, _ []string) error {
+		return runPublish(ctx, a, force, handle)
+	})
 }
 
 // publishedAnswer says what a publication changed.
@@ -50,11 +57,16 @@ func (r publishedAnswer) text(p *page) {
 	}
 }
 
-func runPublish(ctx context.Context, a *app, force bool) error {
-	if err := a.adoptRelay(); err != nil {
+func runPublish(ctx context.Context, a *app, force bool, handle string) error {
+	id, err := a.identity()
+	if err != nil {
 		return err
 	}
-	s, err := a.open(ctx)
+	changed, err := a.changeSettings(id, handle)
+	if err != nil {
+		return err
+	}
+	s, err := a.openAs(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -63,25 +75,39 @@ func runPublish(ctx context.Context, a *app, force bool) error {
 	if err != nil {
 		return err
 	}
+	if changed {
+		if err := id.settings.write(id.store.Dir()); err != nil {
+			return err
+		}
+	}
 	return a.print(answer)
 }
 
-// adoptRelay keeps the relay of the command line for an identity that has none.
-func (a *app) adoptRelay() error {
-	id, err := a.identity()
-	if err != nil || id.settings.Relay != "" || a.flags.relay == "" {
-		return err
+// changeSettings takes the relay of the command line for an identity that has
+// none, and the handle. They are kept once they have been published.
+func (a *app) changeSettings(id *identity, handle string) (changed bool, err error) {
+	s := &id.settings
+	if s.Relay == "" && a.flags.relay != "" {
+		if err := a.chooseRelay(s, id.name); err != nil {
+			return false, err
+		}
+		changed = true
 	}
-	if err := a.chooseRelay(&id.settings, id.name); err != nil {
-		return err
+	if handle == "" || handle == s.Handle {
+		return changed, nil
 	}
-	return id.settings.write(id.store.Dir())
+	s.Handle = handle
+	return true, a.checkHandle(*s)
 }
 
 func (a *app) publish(ctx context.Context, s *session, force bool) (publishedAnswer, error) {
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
 	p, err := s.Publish(ctx, core.PublishOptions{Force: force})
+	var e *fault.Error
+	if errors.As(err, &e) && e.Remote == string(relayapi.HandleTaken) {
+		err = hintf(err, "choose another one: ace --as %s publish --handle NAME", s.id.name)
+	}
 	return publishedAnswer{
 		ACEID: s.ACEID(), Relay: p.Relay, Registered: orNull(p.Registered), Descriptor: p.Descriptor,
 		Card: p.Card, DescriptorExpiresAt: p.DescriptorExpires, Handle: orNull(p.Handle),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,7 @@ func newPullCmd(a *app) *cobra.Command {
 		Long: `Fetch what waits at the relay, answer it with receipts, and make the attempts
 that are due of your own messages. Then end: for cron.`,
 	}
-	c.Flags().IntVar(&most, "max", 0, "fetch at most this many entries, 0 for all")
+	c.Flags().IntVar(&most, "max", 0, "fetch at most `N` entries, 0 for all")
 	return a.leaf(c, 0, 0, []any{pullAnswer{}}, func(ctx context.Context, _ []string) error { return runPull(ctx, a, most) })
 }
 
@@ -27,6 +28,7 @@ type pullAnswer struct {
 	Duplicates      int  `json:"duplicates"`
 	Receipts        int  `json:"receipts"`
 	ContactRequests int  `json:"contact_requests"`
+	ContactAnswers  int  `json:"contact_answers"`
 	Dropped         int  `json:"dropped"`
 	Rejected        int  `json:"rejected"`
 	Quarantined     int  `json:"quarantined"`
@@ -36,7 +38,19 @@ type pullAnswer struct {
 }
 
 func (r pullAnswer) text(p *page) {
-	p.line("%s, %s, %s", count(r.Messages, "message"), count(r.Receipts, "receipt"), count(r.ContactRequests, "contact request"))
+	var news []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{r.Messages, "message"}, {r.Receipts, "receipt"}, {r.ContactRequests, "contact request"}, {r.ContactAnswers, "contact answer"}} {
+		if c.n > 0 {
+			news = append(news, count(c.n, c.what))
+		}
+	}
+	if news == nil {
+		news = []string{"nothing new"}
+	}
+	p.line("%s", strings.Join(news, ", "))
 	if refused := r.Rejected + r.Dropped + r.Quarantined; refused > 0 {
 		p.line("%s not taken: %d rejected, %d dropped, %d set aside", count(refused, "packet"), r.Rejected, r.Dropped, r.Quarantined)
 	}
@@ -60,7 +74,13 @@ func runPull(ctx context.Context, a *app, most int) error {
 		return err
 	}
 	defer s.Close()
-	r, err := s.Pull(ctx, most, a.tellEvent)
+	answers := 0
+	r, err := s.Pull(ctx, most, func(e core.Event) {
+		a.tellEvent(e)
+		if e.Contact != nil {
+			answers++
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -70,7 +90,7 @@ func runPull(ctx context.Context, a *app, most int) error {
 	}
 	return a.print(pullAnswer{
 		Fetched: r.Fetched, Messages: r.Delivered, Duplicates: r.Duplicates, Receipts: r.Receipts,
-		ContactRequests: r.ContactRequests, Dropped: r.Dropped, Rejected: r.Rejected, Quarantined: r.Quarantined,
+		ContactRequests: r.ContactRequests, ContactAnswers: answers, Dropped: r.Dropped, Rejected: r.Rejected, Quarantined: r.Quarantined,
 		Relayed: relayed, Held: r.Held, Retrying: r.Retrying,
 	})
 }

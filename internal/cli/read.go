@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/ace-toolkit/ace/core"
 )
 
 func newReadCmd(a *app) *cobra.Command {
@@ -18,7 +16,7 @@ characters. With several, --json answers with one line for each.`,
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print the body as JSON and nothing else")
 	c.Flags().BoolVar(&markRead, "mark-read", false, "mark the messages as read")
-	return a.leaf(c, 1, -1, []any{messageAnswer{}}, func(ctx context.Context, args []string) error {
+	return a.leaf(c, 1, -1, []any{messageAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
 		return runRead(ctx, a, args, raw, markRead)
 	})
 }
@@ -48,7 +46,7 @@ func runRead(ctx context.Context, a *app, ids []string, raw, markRead bool) erro
 		return err
 	}
 	defer s.Close()
-	for _, id := range ids {
+	return a.forEach(ctx, ids, func(id string) error {
 		m, err := s.Message(ctx, id)
 		if err != nil {
 			return err
@@ -57,14 +55,9 @@ func runRead(ctx context.Context, a *app, ids []string, raw, markRead bool) erro
 		if raw {
 			answer = rawBody{newMessageAnswer(m)}
 		}
-		if err := a.print(answer); err != nil {
+		if err := a.print(answer); err != nil || !markRead {
 			return err
 		}
-		if markRead {
-			if err := s.markRead(ctx, []core.Message{m}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return s.MarkHandled(ctx, m.MessageID)
+	})
 }

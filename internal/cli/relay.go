@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
 )
 
@@ -44,10 +45,10 @@ public URL is what clients sign for.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.dev, "dev", false, "run a development relay on this machine")
-	f.StringVar(&o.listen, "listen", "", "address to listen on (default 127.0.0.1:8420, with --dev a free port)")
-	f.StringVar(&o.publicURL, "public-url", "", "URL under which clients reach the relay")
-	f.StringVar(&o.data, "data", "", "folder of the store (default relay in the folder of all state)")
-	f.StringSliceVar(&o.proxies, "trusted-proxy", nil, "addresses of reverse proxies to believe about clients, as CIDR")
+	f.StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default 127.0.0.1:8420, with --dev a free port)")
+	f.StringVar(&o.publicURL, "public-url", "", "`URL` under which clients reach the relay")
+	f.StringVar(&o.data, "data", "", "`DIR` of the store (default relay in the folder of all state)")
+	f.StringSliceVar(&o.proxies, "trusted-proxy", nil, "addresses of reverse proxies to believe about clients, as `CIDR`")
 	return a.leaf(c, 0, 0, []any{relayReady{}}, func(ctx context.Context, _ []string) error { return runRelayServe(ctx, a, o) })
 }
 
@@ -61,6 +62,7 @@ type relayReady struct {
 }
 
 func runRelayServe(ctx context.Context, a *app, o relayOptions) (err error) {
+	a.io.catchSignals()
 	config, err := a.relayConfig(&o)
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func runRelayServe(ctx context.Context, a *app, o relayOptions) (err error) {
 	}()
 	ln, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return fault.Wrap(fault.InvalidArgument, err)
+		return usagef("--listen: %v", err)
 	}
 	ready := relayReady{Event: "ready", URL: config.PublicURL, PID: os.Getpid(), Data: o.data, Dev: o.dev}
 	if o.dev {
@@ -113,10 +115,12 @@ func (a *app) serve(ctx context.Context, server *relaysvc.Server, ln net.Listene
 // announce finds the URL of a development relay and leaves it where --relay
 // dev looks.
 func (a *app) announce(ln net.Listener, ready *relayReady) (withdraw func(), err error) {
+	url, err := relaysvc.LoopbackURL(ln.Addr())
+	if err != nil {
+		return nil, usagef("--listen: %v", err)
+	}
 	if ready.URL == "" {
-		if ready.URL, err = relaysvc.LoopbackURL(ln.Addr()); err != nil {
-			return nil, err
-		}
+		ready.URL = url
 	}
 	return a.announceDevRelay(ready.URL)
 }
@@ -133,14 +137,15 @@ func (a *app) relayConfig(o *relayOptions) (relaysvc.Config, error) {
 		}
 		c.TrustedProxies = append(c.TrustedProxies, prefix)
 	}
+	if err := o.checkPublicURL(); err != nil {
+		return c, err
+	}
+	c.PublicURL = o.publicURL
 	if o.dev {
 		if o.listen == "" {
 			o.listen = "127.0.0.1:0"
 		}
 		return c, nil
-	}
-	if o.publicURL == "" {
-		return c, hintf(usagef("--public-url is required: it is what clients sign for"), "ace relay serve --dev runs a relay for development")
 	}
 	if o.listen == "" {
 		o.listen = "127.0.0.1:8420"
@@ -148,9 +153,31 @@ func (a *app) relayConfig(o *relayOptions) (relaysvc.Config, error) {
 	if o.data == "" {
 		o.data = filepath.Join(a.dataDir(), "relay")
 	}
-	url, err := a.relayURL(o.publicURL, false)
-	c.PublicURL = url
-	return c, err
+	return c, nil
+}
+
+// checkPublicURL puts the public URL into its canonical form. Without one, a
+// development relay takes that of its socket.
+func (o *relayOptions) checkPublicURL() error {
+	policy := wire.Production
+	if o.dev {
+		policy = wire.Development
+	}
+	if o.publicURL == "" {
+		if o.dev {
+			return nil
+		}
+		return hintf(usagef("--public-url is required: it is what clients sign for"), "ace relay serve --dev runs a relay for development")
+	}
+	url, err := wire.NormalizeRelayURL(o.publicURL)
+	if err == nil {
+		err = wire.CheckRelayURL(url, policy)
+	}
+	if err != nil {
+		return usagef("--public-url %q: %v", o.publicURL, err)
+	}
+	o.publicURL = url
+	return nil
 }
 
 func (a *app) logLevel() slog.Level {

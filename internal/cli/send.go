@@ -46,14 +46,14 @@ there, without the line break at its end.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.connect, "connect", false, "ask for contact first where need be, and wait for the answer")
-	f.StringVar(&o.wait, "wait", "", "wait until the message is relayed or, by default, delivered")
+	f.StringVar(&o.wait, "wait", "", "wait until the message is `relayed` or, by default, delivered")
 	f.Lookup("wait").NoOptDefVal = stateDelivered
 	f.BoolVar(&o.noAttempt, "no-attempt", false, "queue only")
-	f.StringVar(&o.messageType, "type", profileText, "message type")
-	f.StringVar(&o.body, "body", "", "message body as JSON, in place of TEXT")
-	f.StringVar(&o.bodyFile, "body-file", "", "file with the message body as JSON, - for standard input")
-	f.StringVar(&o.thread, "thread", "", "thread the message belongs to")
-	f.StringVar(&o.requestID, "request-id", "", "your key for this message: the same key never queues a second one")
+	f.StringVar(&o.messageType, "type", profileText, "message `TYPE`")
+	f.StringVar(&o.body, "body", "", "message body as `JSON`, in place of TEXT")
+	f.StringVar(&o.bodyFile, "body-file", "", "`FILE` with the message body as JSON, - for standard input")
+	f.StringVar(&o.thread, "thread", "", "`THREAD` the message belongs to")
+	f.StringVar(&o.requestID, "request-id", "", "your `KEY` for this message: the same key never queues a second one")
 	return a.leaf(c, 1, 2, []any{outgoingAnswer{}}, func(ctx context.Context, args []string) error {
 		return runSend(ctx, a, args, o)
 	})
@@ -77,7 +77,7 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 	defer s.Close()
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	peer, err := s.peer(ctx, args[0])
+	peer, err := s.Resolve(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,10 @@ func (a *app) connectFirst(ctx context.Context, s *session, peer string, o sendO
 	}
 	a.say("asked for contact; waiting for the answer")
 	_, err = s.awaitPermit(ctx, peer)
-	return hintf(err, "nothing was queued; the request waits at the peer, so run the same command again later")
+	if errors.Is(err, errDeadline) {
+		return hintf(err, "nothing was queued; the request waits at the peer, so run the same command again later")
+	}
+	return err
 }
 
 // attemptAndWait makes the first attempt, waits as --wait says, and prints what
@@ -223,6 +226,9 @@ func (a *app) sendBody(text []string, o sendOptions) (wire.Value, error) {
 		return textBody(text[0])
 	case len(text) == 0 && a.io.InTTY:
 		return wire.Value{}, usagef("what is the message? Give TEXT, or - for standard input")
+	}
+	if a.flags.passphrase.fd == 0 {
+		return wire.Value{}, usagef("standard input cannot hold both the passphrase and the text")
 	}
 	data, err := io.ReadAll(io.LimitReader(a.io.In, wire.MaxPlaintextBytes+1))
 	if err != nil {

@@ -28,6 +28,12 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.openAs(ctx, id)
+}
+
+// openAs opens the given identity, asking for its passphrase if need be.
+func (a *app) openAs(ctx context.Context, id *identity) (*session, error) {
+	a.io.catchSignals()
 	encrypted, err := id.store.Encrypted()
 	if err != nil {
 		return nil, err
@@ -139,11 +145,6 @@ func (a *app) relayURL(given string, loopback bool) (string, error) {
 }
 
 func onLoopback(url string) bool { return wire.IsLoopbackName(wire.RelayHost(url)) }
-
-// peer turns what a person typed into an ACE ID.
-func (s *session) peer(ctx context.Context, typed string) (string, error) {
-	return s.Resolve(ctx, typed)
-}
 
 // await receives until check is satisfied and returns nil, or the error of
 // check, or that of the deadline in ctx. Where another process receives for

@@ -22,7 +22,7 @@ func newPacketCmd(a *app) *cobra.Command {
 		Long: `Check the form of a packet, and with --sender also its signature and its time.
 Nothing is decrypted; no network is used and nothing is changed.`,
 	}
-	c.Flags().StringVar(&sender, "sender", "", "file with the sender's key event log, or with a document that carries it")
+	c.Flags().StringVar(&sender, "sender", "", "`FILE` with the sender's key event log, or with a document that carries it")
 	return a.group(&cobra.Command{Use: "packet", Short: "Look into packets"},
 		a.leaf(c, 1, 1, []any{packetAnswer{}}, func(_ context.Context, args []string) error {
 			return runPacketVerify(a, args[0], sender)
@@ -49,7 +49,7 @@ func newPermitCmd(a *app) *cobra.Command {
 		Long: `Check the form of a delivery permit, and with --issuer also its signature and
 its time. No network is used and nothing is changed.`,
 	}
-	c.Flags().StringVar(&issuer, "issuer", "", "file with the issuer's key event log, or with a document that carries it")
+	c.Flags().StringVar(&issuer, "issuer", "", "`FILE` with the issuer's key event log, or with a document that carries it")
 	return a.group(&cobra.Command{Use: "permit", Short: "Look into delivery permits"},
 		a.leaf(c, 1, 1, []any{permitAnswer{}}, func(_ context.Context, args []string) error {
 			return runPermitVerify(a, args[0], issuer)

@@ -42,12 +42,12 @@ func evalStream(r io.Reader, w, stderr io.Writer) error {
 	}
 }
 
-// readLine reads one line, without its end, into buf. Of a line longer than
-// maxEvalLine it keeps the start, which is no JSON.
+// readLine reads one line, with its end, into buf. Of a line longer than
+// maxEvalLine it keeps one byte more than that.
 func readLine(r *bufio.Reader, buf []byte) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
-		if room := maxEvalLine - len(buf); len(part) > room {
+		if room := maxEvalLine + 1 - len(buf); len(part) > room {
 			part = part[:room]
 		}
 		buf = append(buf, part...)
@@ -67,6 +67,9 @@ func answer(line []byte, stderr io.Writer) (result wire.Value) {
 			result = cannot
 		}
 	}()
+	if len(line) > maxEvalLine {
+		return cannot
+	}
 	v, err := wire.Parse(line, maxEvalDepth)
 	if err != nil {
 		return cannot

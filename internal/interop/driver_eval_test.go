@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,48 +24,72 @@ func evalLines(t *testing.T, stdin string) []string {
 	return strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
 }
 
-// TestDriverEvalVectors sends every case of every wire file through the stream.
-func TestDriverEvalVectors(t *testing.T) {
+// TestProgramEvalVectors sends every case of every wire file, one file after
+// the other, through one run of the real program.
+func TestProgramEvalVectors(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(vectorDir, "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no vector files: %v", err)
 	}
+	type question struct {
+		name string
+		want wire.Value
+		code bool // only the code is open
+	}
+	var questions []question
+	var stdin bytes.Buffer
 	for _, file := range files {
 		kind := strings.TrimSuffix(filepath.Base(file), ".json")
-		t.Run(kind, func(t *testing.T) {
-			doc := loadVectors(t, file)
-			cases := doc.member(t, "cases").Items()
-			var stdin strings.Builder
-			for _, c := range cases {
-				line := facts(
-					str("kind", kind),
-					wire.M("input", expand(t, vector{c}.member(t, "input"), doc)),
-					wire.M("now", doc.member(t, "now")),
-				)
-				stdin.Write(append(line.Canonical(), '\n'))
-			}
-			answers := evalLines(t, stdin.String())
-			if len(answers) != len(cases) {
-				t.Fatalf("%d answers to %d lines", len(answers), len(cases))
-			}
-			for i, c := range cases {
-				v := vector{c}
-				name, _ := v.member(t, "name").AsString()
-				if openEitherWay[kind+": "+name] || signedWithGivenRandomness[kind+": "+name] {
-					continue
-				}
-				got, err := wire.Parse([]byte(answers[i]), maxEvalDepth)
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
-				codeOnly, _ := c.Get("codeOnly")
-				want := expand(t, v.member(t, "expect"), doc)
-				if why := unsatisfied(want, got, codeOnly.Equal(wire.NewBool(true))); why != "" {
-					t.Errorf("%s: %s", name, why)
-				}
-			}
-		})
+		doc := loadVectors(t, file)
+		for _, c := range doc.member(t, "cases").Items() {
+			v := vector{c}
+			name, _ := v.member(t, "name").AsString()
+			codeOnly, _ := c.Get("codeOnly")
+			questions = append(questions, question{
+				kind + ": " + name, expand(t, v.member(t, "expect"), doc), codeOnly.Equal(wire.NewBool(true)),
+			})
+			line := facts(
+				str("kind", kind),
+				wire.M("input", expand(t, v.member(t, "input"), doc)),
+				wire.M("now", doc.member(t, "now")),
+			)
+			stdin.Write(append(line.Canonical(), '\n'))
+		}
 	}
+	answers := strings.Split(runProgram(t, &stdin, "interop", "eval"), "\n")
+	if len(answers) != len(questions)+1 || answers[len(questions)] != "" {
+		t.Fatalf("%d answers to %d lines", len(answers)-1, len(questions))
+	}
+	for i, q := range questions {
+		if openEitherWay[q.name] || signedWithGivenRandomness[q.name] {
+			continue
+		}
+		got, err := wire.Parse([]byte(answers[i]), maxEvalDepth)
+		if err != nil {
+			t.Fatalf("%s: %v", q.name, err)
+		}
+		if why := unsatisfied(q.want, got, q.code); why != "" {
+			t.Errorf("%s: %s", q.name, why)
+		}
+	}
+}
+
+// runProgram runs ace, which has to exit 0 without a word on stderr, and
+// returns what it prints. There is no home to look into.
+func runProgram(t *testing.T, stdin io.Reader, args ...string) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(program, args...)
+	cmd.Env = []string{"ACE_TEST_PROGRAM=1"}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Fatalf("ace %s: %v: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String()
 }
 
 // TestDriverEvalLines: each line has its answer, whatever the line.
@@ -87,6 +113,9 @@ func TestDriverEvalLines(t *testing.T) {
 		{"clock a text", `{"kind":"base64","input":{"op":"encode","hex":"00"},"now":"1"}`, cannot},
 		{"duplicate", `{"kind":"base64","kind":"base64","input":{},"now":1}`, cannot},
 		{"object too deep by its own bound", `{"kind":"packet-decode","input":{"packet":{"ace":"1","x":` + deep + `}},"now":1}`, `{"error":"invalid_packet"}`},
+		{"a text that does not parse and an unknown member", `{"kind":"kel","input":{"raw":"[","x":1},"now":1}`, cannot},
+		{"arguments no object", `{"kind":"relay-auth","input":` + authInput(t, "[]") + `,"now":1760140800}`, `{"error":"invalid_argument"}`},
+		{"stream IDs that are none", `{"kind":"identifiers","input":{"kind":"streamIdCompare","a":"1-","b":"1-1"},"now":1}`, `{"error":"invalid_argument"}`},
 		{"clock no time", `{"kind":"kel","input":{"kel":[]},"now":-1.5}`, `{"error":"invalid_argument"}`},
 	} {
 		answers := evalLines(t, c.line+"\n"+good+"\n")
@@ -102,14 +131,72 @@ func TestDriverEvalLines(t *testing.T) {
 	}
 }
 
+// authInput is the input of a valid request whose arguments are replaced.
+func authInput(t *testing.T, arguments string) string {
+	t.Helper()
+	doc := loadVectors(t, filepath.Join(vectorDir, "relay-auth.json"))
+	input := expand(t, vector{doc.member(t, "cases").Items()[0]}.member(t, "input"), doc)
+	v, err := wire.Parse([]byte(arguments), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(input.With("args", v).Canonical())
+}
+
+// TestDriverEvalClocks: a broken clock has its own answer whatever else is
+// wrong, and a log that was stored is not judged by the clock again.
+func TestDriverEvalClocks(t *testing.T) {
+	for _, c := range []struct {
+		kind, member, now, want string
+	}{
+		{"kel", "", "-1", "invalid_argument"},
+		{"kel-reconcile", "", "1.5", "invalid_argument"},
+		{"packet-open", "", "-1", "invalid_argument"},
+		{"permit", "", "9007199254740992", "invalid_argument"},
+		{"contact", "", "-1", "invalid_argument"},
+		{"receipt", "", "-1", "invalid_argument"},
+		{"published-agent", "", "-1", "invalid_argument"},
+		{"card-bundle", "", "-1", "invalid_argument"},
+		{"delegation", "", "-1", "invalid_argument"},
+		{"relay-auth", "", "-1", "invalid_argument"},
+		{"registration", "", "-1", "invalid_argument"},
+		{"published-agent", "pin", "0", "invalid_authorization"},
+		{"registration", "stored", "0", "stale_timestamp"},
+	} {
+		line := `{"kind":"` + c.kind + `","input":` + acceptedInput(t, c.kind, c.member) + `,"now":` + c.now + "}\n"
+		if got := evalLines(t, line); got[0] != `{"error":"`+c.want+`"}` {
+			t.Errorf("%s %s at %s: %.100s, want %s", c.kind, c.member, c.now, got[0], c.want)
+		}
+	}
+}
+
+// acceptedInput is the first input of a kind that is accepted and has the named
+// member, if one is named.
+func acceptedInput(t *testing.T, kind, member string) string {
+	t.Helper()
+	doc := loadVectors(t, filepath.Join(vectorDir, kind+".json"))
+	for _, c := range doc.member(t, "cases").Items() {
+		v := vector{c}
+		input := expand(t, v.member(t, "input"), doc)
+		stated, _ := input.Get(member)
+		_, accepted := v.member(t, "expect").Get("ok")
+		if accepted && (member == "" || stated.Kind() != wire.Null) {
+			return string(input.Without("now").Canonical())
+		}
+	}
+	t.Fatalf("no accepted case of %s with %q", kind, member)
+	return ""
+}
+
 // TestDriverEvalLongLines: a long line is answered, and one without bound is
 // answered without being held in memory.
 func TestDriverEvalLongLines(t *testing.T) {
 	long := strings.Repeat("A", 4<<20)
 	line := `{"kind":"base64","input":{"op":"decode","text":"` + long + `"},"now":1}`
-	endless := `{"kind":"` + strings.Repeat("A", maxEvalLine)
+	// Blanks after a whole value: what follows them has to count.
+	endless := `{"kind":"base64","input":{"op":"encode","hex":"00"},"now":1}` + strings.Repeat(" ", maxEvalLine)
 	var stdout bytes.Buffer
-	in := io.MultiReader(strings.NewReader(line+"\n"), strings.NewReader(endless), strings.NewReader(endless), strings.NewReader("\n"+line))
+	in := io.MultiReader(strings.NewReader(line+"\n"), strings.NewReader(endless), strings.NewReader("x\n"+line))
 	if status := Main([]string{"eval"}, in, &stdout, io.Discard); status != 0 {
 		t.Fatalf("status %d", status)
 	}

@@ -10,7 +10,7 @@ import (
 // evalPublishedAgent verifies a PublishedAgent (04#verification), under a pin
 // if there is one. The state it answers with is that after reconciliation.
 func evalPublishedAgent(a *args, now int64) (wire.Value, error) {
-	v, o, err := a.document("publishedAgent", now)
+	v, o, err := a.document("publishedAgent")
 	if err != nil {
 		return wire.Value{}, err
 	}
@@ -32,7 +32,7 @@ func evalPublishedAgent(a *args, now int64) (wire.Value, error) {
 
 // evalCardBundle verifies a CardBundle (04#card-record).
 func evalCardBundle(a *args, now int64) (wire.Value, error) {
-	v, o, err := a.document("cardBundle", now)
+	v, o, err := a.document("cardBundle")
 	if err != nil {
 		return wire.Value{}, err
 	}
@@ -52,7 +52,7 @@ func evalCardBundle(a *args, now int64) (wire.Value, error) {
 }
 
 // document reads the named document and the pinned log of its subject, if any.
-func (a *args) document(name string, now int64) (wire.Value, descriptor.Options, error) {
+func (a *args) document(name string) (wire.Value, descriptor.Options, error) {
 	var o descriptor.Options
 	v, err := a.object(name, fault.InvalidAuthorization)
 	pin, pinned := a.r.Optional("pin")
@@ -62,6 +62,6 @@ func (a *args) document(name string, now int64) (wire.Value, descriptor.Options,
 	if err != nil || !pinned || pin.Kind() == wire.Null {
 		return v, o, err
 	}
-	o.Pin, err = kel.Verify(pin, now)
+	o.Pin, err = storedLog(pin)
 	return v, o, err
 }

@@ -9,12 +9,12 @@ import (
 
 // evalKEL verifies a log and states what it says (01#verifier-rules).
 func evalKEL(a *args, now int64) (wire.Value, error) {
-	log, err := a.object("kel", fault.InvalidKEL)
-	if err != nil {
-		return wire.Value{}, err
-	}
+	log, parseErr := a.object("kel", fault.InvalidKEL)
 	if err := a.close(); err != nil {
 		return wire.Value{}, err
+	}
+	if parseErr != nil {
+		return wire.Value{}, parseErr
 	}
 	s, err := kel.Verify(log, now)
 	if err != nil {
@@ -42,6 +42,13 @@ func delegationFacts(d *kel.Delegated) wire.Value {
 	return facts(num("seq", d.Seq), num("ts", d.TS), str("keySha256", suite.Hex256(d.Key)), wire.M("notAfter", notAfter))
 }
 
+// storedLog verifies a log that was verified before it was stored: its times
+// were bounded by the clock then. Code: storage_failed (01#pinning).
+func storedLog(v wire.Value) (*kel.State, error) {
+	s, err := kel.Verify(v, wire.MaxInt)
+	return s, fault.Wrapf(fault.StorageFailed, err, "stored log")
+}
+
 // evalKELReconcile verifies a candidate and compares it with a pinned log, null
 // for none (01#pinning).
 func evalKELReconcile(a *args, now int64) (wire.Value, error) {
@@ -55,7 +62,7 @@ func evalKELReconcile(a *args, now int64) (wire.Value, error) {
 	}
 	var pin *kel.State
 	if pinned.Kind() != wire.Null {
-		if pin, err = kel.Verify(pinned, now); err != nil {
+		if pin, err = storedLog(pinned); err != nil {
 			return wire.Value{}, err
 		}
 	}

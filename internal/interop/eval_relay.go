@@ -67,6 +67,9 @@ func optionalLog(v wire.Value, now int64) (*kel.State, error) {
 // argumentPayload validates the arguments of an action, given as JSON, and
 // returns its payload (02#signing-actions).
 func argumentPayload(action string, arguments wire.Value, caller string) ([]byte, error) {
+	if arguments.Kind() != wire.Object {
+		return nil, fault.New(fault.InvalidArgument, "arguments: not an object")
+	}
 	switch action {
 	case kel.ActionUnregister:
 		return relayapi.UnregisterPayload(), nil
@@ -121,7 +124,7 @@ func queryOf(arguments wire.Value) (map[string][]string, error) {
 // keeps of the identity (07#registration).
 func evalRegistration(a *args, now int64) (wire.Value, error) {
 	audience := a.r.String("audience")
-	record, recordErr := storedRecord(a, now)
+	record, recordErr := storedRecord(a)
 	horizon := storedHorizon(a)
 	request, err := a.object("request", relayapi.InvalidRegistration)
 	if closeErr := a.close(); closeErr != nil {
@@ -134,7 +137,7 @@ func evalRegistration(a *args, now int64) (wire.Value, error) {
 		return wire.Value{}, err
 	}
 	if recordErr != nil {
-		return wire.Value{}, fmt.Errorf("%w: stored log: %v", errCannotEvaluate, recordErr)
+		return wire.Value{}, recordErr
 	}
 	r, err := relayapi.VerifyRegistration(request, audience, now, relayapi.Options{})
 	if err != nil {
@@ -149,7 +152,7 @@ func evalRegistration(a *args, now int64) (wire.Value, error) {
 
 // storedRecord reads what the relay keeps of an identity whose log it has: the
 // stored registration, or the retained log of an unregistered one.
-func storedRecord(a *args, now int64) (*relayapi.Record, error) {
+func storedRecord(a *args) (*relayapi.Record, error) {
 	rec := &relayapi.Record{Barrier: relayapi.NoBarrier}
 	if a.r.Has("barrier") {
 		rec.Barrier = a.r.Int("barrier")
@@ -166,7 +169,7 @@ func storedRecord(a *args, now int64) (*relayapi.Record, error) {
 	default:
 		return nil, nil
 	}
-	state, err := kel.Verify(log, now)
+	state, err := storedLog(log)
 	rec.State = state
 	return rec, err
 }

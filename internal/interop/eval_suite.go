@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -10,9 +11,8 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// evalMLDSA derives an ML-DSA-65 key or verifies a signature (02#signatures).
-// It does not sign: the product signs hedged, so that no signature of its own
-// can be foretold, and has no way to be given the randomness.
+// evalMLDSA derives an ML-DSA-65 key, signs without randomness or verifies a
+// signature (02#signatures).
 func evalMLDSA(a *args, _ int64) (wire.Value, error) {
 	switch op := a.r.String("op"); op {
 	case "keygen":
@@ -21,11 +21,32 @@ func evalMLDSA(a *args, _ int64) (wire.Value, error) {
 			return wire.Value{}, err
 		}
 		return facts(base64("publicKey", suite.NewSigningKey(seed).PublicKey())), nil
+	case "sign":
+		return evalMLDSASign(a)
 	case "verify":
 		return evalMLDSAVerify(a)
 	default:
 		return wire.Value{}, fmt.Errorf("%w: op %q", errCannotEvaluate, op)
 	}
+}
+
+// evalMLDSASign signs with the randomness given, which has to be zeros: the
+// product signs hedged, so that no signature of its own can be foretold, and
+// has no way to be given other randomness.
+func evalMLDSASign(a *args) (wire.Value, error) {
+	message, context, rnd := a.hex("message"), a.r.String("context"), a.hex("rnd")
+	seed, err := a.seed("seed")
+	if err != nil {
+		return wire.Value{}, err
+	}
+	if !bytes.Equal(rnd, make([]byte, 32)) {
+		return wire.Value{}, fmt.Errorf("%w: randomness that is not 32 zero bytes", errCannotEvaluate)
+	}
+	sig, err := suite.NewSigningKey(seed).SignDeterministic(message, context)
+	if err != nil {
+		return wire.Value{}, fault.Wrap(fault.InvalidArgument, err)
+	}
+	return facts(base64("signature", sig)), nil
 }
 
 func evalMLDSAVerify(a *args) (wire.Value, error) {

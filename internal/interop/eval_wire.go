@@ -79,8 +79,7 @@ func grammars() map[string]func(string) bool {
 func evalIdentifiers(a *args, _ int64) (wire.Value, error) {
 	kind := a.r.String("kind")
 	if kind == "streamIdCompare" {
-		x, y := a.r.String("a"), a.r.String("b")
-		return facts(num("order", int64(wire.CompareStreamIDs(x, y)))), a.close()
+		return evalStreamIDCompare(a)
 	}
 	value := a.r.Value("value")
 	if err := a.close(); err != nil {
@@ -99,6 +98,17 @@ func evalIdentifiers(a *args, _ int64) (wire.Value, error) {
 		return wire.Value{}, fault.New(errInvalid, "not a %s", kind)
 	}
 	return facts(), nil
+}
+
+func evalStreamIDCompare(a *args) (wire.Value, error) {
+	x, y := a.r.String("a"), a.r.String("b")
+	if err := a.close(); err != nil {
+		return wire.Value{}, err
+	}
+	if !wire.IsStreamID(x) || !wire.IsStreamID(y) {
+		return wire.Value{}, fault.New(fault.InvalidArgument, "not a stream ID")
+	}
+	return facts(num("order", int64(wire.CompareStreamIDs(x, y)))), nil
 }
 
 func optionalString(r *wire.Reader, name string) string {

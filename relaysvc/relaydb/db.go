@@ -91,7 +91,7 @@ func Open(ctx context.Context, path string, now int64) (*DB, error) {
 	d, err := open(ctx, path)
 	if err != nil {
 		_ = lock.Release()
-		return nil, err
+		return nil, fault.Wrapf(fault.CodeOf(err), err, "%s", path)
 	}
 	d.lock = lock
 	return d, nil
@@ -133,11 +133,12 @@ func (d *DB) Close() error {
 }
 
 // dsn names the file and what holds on every connection to it. A commit is
-// durable (FULL) and what is deleted is overwritten (secure_delete).
+// durable (FULL) and what is deleted is overwritten (secure_delete). Nothing
+// here changes the file, which may turn out to be another program's.
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{}
 	for _, p := range append([]string{
-		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)",
+		"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)",
 	}, pragmas...) {
 		q.Add("_pragma", p)
 	}

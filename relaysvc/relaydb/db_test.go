@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -181,6 +182,39 @@ func TestLaterSchemaIsRefused(t *testing.T) {
 	}
 }
 
+// TestForeignFileIsLeftAlone opens what another program made.
+func TestForeignFileIsLeftAlone(t *testing.T) {
+	for name, statements := range map[string]string{
+		"tables of another program":          "CREATE TABLE foo (x)",
+		"the version of a relay":             "CREATE TABLE foo (x); PRAGMA user_version = 1",
+		"a later version":                    "CREATE TABLE foo (x); PRAGMA user_version = 99",
+		"a table with the name of a relay's": "CREATE TABLE relay (x)",
+		"no database":                        "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			must(t, os.Chmod(dir, 0o700))
+			path := filepath.Join(dir, "relay.db")
+			must(t, os.WriteFile(path, []byte(strings.Repeat("some text ", 100)), 0o600))
+			if statements != "" {
+				must(t, os.Truncate(path, 0))
+				d, err := sql.Open("sqlite", path)
+				must(t, err)
+				_, err = d.Exec(statements)
+				must(t, errors.Join(err, d.Close()))
+			}
+			before, err := os.ReadFile(path)
+			must(t, err)
+			if _, err := relaydb.Open(ctx, path, now); fault.CodeOf(err) != fault.StorageFailed || !strings.Contains(err.Error(), path) {
+				t.Fatalf("got %v", err)
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+				t.Fatalf("the file has changed (%v)", err)
+			}
+		})
+	}
+}
+
 // TestAcknowledgedBytesAreGone looks for a packet in the files themselves.
 func TestAcknowledgedBytesAreGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -281,6 +315,9 @@ func TestClosedStore(t *testing.T) {
 	registered(t, d, "alice")
 	must(t, d.Close())
 	if _, err := d.Enqueue(ctx, packet("alice", "bob", "x"), room); fault.CodeOf(err) != fault.StorageFailed {
+		t.Fatalf("got %v", err)
+	}
+	if err := d.Check(ctx); fault.CodeOf(err) != fault.StorageFailed {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -47,6 +47,12 @@ func (d *DB) write(ctx context.Context, fn func(*tx) error) error {
 	}
 }
 
+// Check reports whether the store still takes decisions. One that broke does
+// so again only after it has been opened anew.
+func (d *DB) Check(ctx context.Context) error {
+	return d.write(ctx, func(*tx) error { return nil })
+}
+
 // writer owns the one connection that writes.
 type writer struct {
 	db   *sql.DB
@@ -77,19 +83,28 @@ func openWriter(ctx context.Context, path string) (*writer, error) {
 	return w, nil
 }
 
-// migrate makes the tables of a new store and refuses one of a later version.
+// migrate makes the tables of a new store. It refuses a store of a later
+// version and a database that is no relay's, and leaves both as they are.
 func (w *writer) migrate(ctx context.Context) error {
-	var have int
-	if err := w.conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+	var have, tables int
+	var relay bool
+	if err := w.conn.QueryRowContext(ctx, `
+SELECT user_version, (SELECT count(*) FROM sqlite_schema),
+  EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'relay') FROM pragma_user_version`).
+		Scan(&have, &tables, &relay); err != nil {
 		return storage(err)
 	}
 	switch {
-	case have == version:
-		return nil
-	case have > version:
+	case relay && have > version:
 		return fault.New(fault.StorageFailed, "the store has schema version %d, this program knows %d", have, version)
+	case tables > 0 && !(relay && have == version):
+		return fault.New(fault.StorageFailed, "not the store of a relay")
 	}
-	_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE;\n"+schema+"\nPRAGMA user_version = 1;\nCOMMIT")
+	create := ""
+	if tables == 0 {
+		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 1;\nCOMMIT"
+	}
+	_, err := w.conn.ExecContext(ctx, "PRAGMA journal_mode = WAL;\n"+create)
 	return storage(err)
 }
 

@@ -20,7 +20,7 @@ type person struct {
 	state         *kel.State
 }
 
-func newPerson(t *testing.T, ts int64) person {
+func newPerson(t testing.TB, ts int64) person {
 	t.Helper()
 	p := person{root: newKey(), signing: newKey()}
 	state, err := kel.Incept(p.root, kel.Commitment(wire.SchemeMLDSA65, newKey().PublicKey()), ts)
@@ -33,7 +33,7 @@ func newPerson(t *testing.T, ts int64) person {
 
 func newKey() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
 
-func (p person) delegate(t *testing.T, key *suite.SigningKey, ts, notAfter int64) person {
+func (p person) delegate(t testing.TB, key *suite.SigningKey, ts, notAfter int64) person {
 	t.Helper()
 	state, err := p.state.Delegate(p.root, key.PublicKey(), ts, notAfter)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p person) delegate(t *testing.T, key *suite.SigningKey, ts, notAfter int64
 
 func (p person) identity() *kel.Identity { return kel.NewIdentity(p.state, p.signing) }
 
-func build(t *testing.T, from, to person, expiresAt int64) *delegation.Credential {
+func build(t testing.TB, from, to person, expiresAt int64) *delegation.Credential {
 	t.Helper()
 	c, err := delegation.Build(from.identity(), to.state.ACEID(), expiresAt, now)
 	if err != nil {
@@ -54,7 +54,7 @@ func build(t *testing.T, from, to person, expiresAt int64) *delegation.Credentia
 	return c
 }
 
-func wantCode(t *testing.T, err error, want fault.Code) {
+func wantCode(t testing.TB, err error, want fault.Code) {
 	t.Helper()
 	if got := fault.CodeOf(err); got != want {
 		t.Errorf("code %q, want %q (%v)", got, want, err)

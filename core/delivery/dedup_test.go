@@ -1,0 +1,201 @@
+package delivery_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// naiveSeen is 06#deduplication word by word over a slice.
+type naiveSeen struct {
+	c       int64
+	h       int64
+	of      map[string]int64
+	entries []store.Seen
+}
+
+func (s *naiveSeen) judge(e store.Seen) delivery.Verdict {
+	for _, x := range s.entries {
+		if x.Peer == e.Peer && x.MessageID == e.MessageID {
+			return delivery.VerdictDuplicate
+		}
+	}
+	if h, ok := s.of[e.Peer]; e.Timestamp <= s.h || ok && e.Timestamp <= h {
+		return delivery.VerdictBeyondHorizon
+	}
+	return delivery.VerdictNew
+}
+
+func compareSeen(a, b store.Seen) int {
+	return cmp.Or(cmp.Compare(a.Timestamp, b.Timestamp), cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.MessageID, b.MessageID))
+}
+
+func (s *naiveSeen) raise(peer string, t int64) {
+	if h, ok := s.of[peer]; !ok || t > h {
+		s.of[peer] = t
+	}
+}
+
+func (s *naiveSeen) removeIf(gone func(store.Seen) bool) {
+	s.entries = slices.DeleteFunc(s.entries, gone)
+}
+
+func (s *naiveSeen) commit(e store.Seen, now int64) {
+	s.entries = append(s.entries, e)
+	slices.SortFunc(s.entries, compareSeen)
+	for len(s.entries) > 0 && s.entries[0].Timestamp < now-2*wire.OfflineWindowSeconds {
+		s.h = max(s.h, s.entries[0].Timestamp)
+		s.entries = s.entries[1:]
+	}
+	for {
+		var own []store.Seen
+		for _, x := range s.entries {
+			if x.Peer == e.Peer {
+				own = append(own, x)
+			}
+		}
+		if int64(len(own)) <= max(1, s.c/16) {
+			break
+		}
+		s.evict(own[0])
+	}
+	for int64(len(s.entries)) > s.c {
+		s.evict(s.entries[0])
+	}
+	s.fold()
+}
+
+func (s *naiveSeen) evict(e store.Seen) {
+	s.removeIf(func(x store.Seen) bool { return x == e })
+	s.raise(e.Peer, e.Timestamp)
+	s.removeIf(func(x store.Seen) bool { return x.Peer == e.Peer && x.Timestamp <= s.of[e.Peer] })
+}
+
+func (s *naiveSeen) fold() {
+	low := func(_ string, h int64) bool { return h <= s.h }
+	maps.DeleteFunc(s.of, low)
+	if int64(len(s.of)) <= s.c {
+		return
+	}
+	senders := slices.SortedFunc(maps.Keys(s.of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.of[a], s.of[b]), cmp.Compare(a, b))
+	})
+	for _, x := range senders[:int64(len(senders))-s.c/2] {
+		s.h = max(s.h, s.of[x])
+		delete(s.of, x)
+	}
+	s.removeIf(func(x store.Seen) bool { return x.Timestamp <= s.h })
+	maps.DeleteFunc(s.of, low)
+}
+
+// TestSeenStoreModel compares the seen store with the naive one over random
+// packets, clocks that go back included.
+func TestSeenStoreModel(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			capacity := []int64{5, 16, 33, 48, 64}[seed]
+			s := openStore(t)
+			real := delivery.SeenStore{Capacity: capacity}
+			model := &naiveSeen{c: capacity, h: start - 2*wire.OfflineWindowSeconds - 1, of: map[string]int64{}}
+			err := s.Update(t.Context(), func(tx *store.Tx) error {
+				if err := real.Start(tx, start); err != nil {
+					return err
+				}
+				now := start
+				for range 500 {
+					now += r.Int64N(4000) - 500
+					e := store.Seen{
+						Timestamp: now - r.Int64N(3*wire.OfflineWindowSeconds/2),
+						Peer:      fmt.Sprintf("p%d", r.IntN(3*int(capacity))), MessageID: fmt.Sprintf("m%d", r.IntN(40)),
+					}
+					if r.IntN(4) == 0 {
+						e.Peer = "busy"
+					}
+					if err := stepModel(t, tx, real, model, e, now); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if model.h == start-2*wire.OfflineWindowSeconds-1 || len(model.of) == 0 {
+				t.Fatal("the packets never moved a horizon: the test does not look")
+			}
+		})
+	}
+}
+
+func stepModel(t *testing.T, tx *store.Tx, real delivery.SeenStore, model *naiveSeen, e store.Seen, now int64) error {
+	verdict, err := real.Judge(tx, e)
+	if err != nil {
+		return err
+	}
+	if want := model.judge(e); verdict != want {
+		t.Fatalf("%+v: %s, want %s", e, verdict, want)
+	}
+	if verdict != delivery.VerdictNew {
+		return nil
+	}
+	model.commit(e, now)
+	if err := real.Commit(tx, e, now); err != nil {
+		return err
+	}
+	h, _, err := tx.SeenHorizon()
+	if err != nil {
+		return err
+	}
+	entries, err := tx.SeenEntries()
+	if err != nil {
+		return err
+	}
+	horizons, err := tx.SenderHorizons(-1)
+	if err != nil {
+		return err
+	}
+	of := map[string]int64{}
+	for _, x := range horizons {
+		of[x.Peer] = x.Horizon
+	}
+	total, err := tx.SeenCount()
+	if h != model.h || !slices.Equal(entries, model.entries) || !maps.Equal(of, model.of) || total != int64(len(entries)) {
+		t.Fatalf("after %+v at %d: H %d, want %d; %d entries, want %d; %d horizons, want %d", e, now, h, model.h, len(entries), len(model.entries), len(of), len(model.of))
+	}
+	return err
+}
+
+func openStore(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "ace", "store.db"), suite.NewSeed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// A horizon that is missing beside a delivery history is no new store.
+func TestSeenStoreRefusesALostHorizon(t *testing.T) {
+	s := openStore(t)
+	err := s.Update(t.Context(), func(tx *store.Tx) error {
+		if err := tx.AddSeen(store.Seen{Timestamp: start, Peer: "a", MessageID: "m"}); err != nil {
+			return err
+		}
+		return delivery.SeenStore{Capacity: 100}.Start(tx, start)
+	})
+	if fault.CodeOf(err) != fault.StorageFailed {
+		t.Fatal(err)
+	}
+}

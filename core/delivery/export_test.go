@@ -1,0 +1,24 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// What the frozen cases of the rules ask for, for the tests alone.
+var (
+	TestOnlyRetryDelay = retryDelay
+	TestOnlyPermitDue  = permitDue
+)
+
+// TestOnlySettle is ReceivePage with the outcome of each entry given.
+func (n *Node) TestOnlySettle(ctx context.Context, ids []string, now int64, outcome func(id string) Outcome) (Page, error) {
+	entries := make([]Entry, len(ids))
+	for i, id := range ids {
+		entries[i] = Entry{StreamID: id, Packet: wire.NewObject()}
+	}
+	return n.settle(ctx, entries, func() int64 { return now }, func(_ context.Context, e Entry, _ int64) (Result, error) {
+		return Result{Outcome: outcome(e.StreamID)}, nil
+	}, func(Result) {})
+}

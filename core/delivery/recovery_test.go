@@ -1,0 +1,106 @@
+package delivery_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// A receiver that lost a peer prekey asks for another; the retry uses the
+// published one and carries what an admission recovery needs.
+func TestLostPeerPrekey(t *testing.T) {
+	w, alice, bob := friends(t)
+	bob.send(alice, "one")
+	alice.pull()
+	bob.pull()
+	alice.update(func(tx *store.Tx) error {
+		keys, err := tx.Prekeys(bob.id.ACEID())
+		for _, k := range keys {
+			err = errors.Join(err, tx.DeletePrekey(k.ID))
+		}
+		return err
+	})
+	sent := bob.send(alice, "two")
+	alice.pullOne(delivery.Rejected, fault.UnknownPrekey)
+	bob.pullOne(delivery.Delivered, "")
+	if e := bob.entry(sent.MessageID); e.State != store.Pending || e.NextAttemptAt != w.now+60 {
+		t.Fatalf("entry %+v", e)
+	}
+	w.now += 60
+	bob.attempt(sent.MessageID)
+	if w.last().Prekey != alice.published() {
+		t.Error("the retry uses another key than the published one")
+	}
+	alice.pullOne(delivery.Delivered, "")
+	bob.pullOne(delivery.Delivered, "")
+	if bob.entry(sent.MessageID).State != store.Delivered {
+		t.Error("not delivered")
+	}
+}
+
+// After a new signing key the receiver refreshes its pin once per interval and
+// then takes the packet in.
+func TestSignatureAheadOfThePin(t *testing.T) {
+	w, alice, bob := friends(t)
+	w.now += 10
+	bob.delegate(bob.id.State())
+	bob.open()
+	bob.publish("")
+	bob.send(alice, "signed by the new key")
+	w.lookup = fault.New(fault.RelayUnavailable, "down")
+	alice.pullOne(delivery.Retry, fault.RelayUnavailable)
+	w.lookup = nil
+	asked := w.asked
+	alice.pullOne(delivery.Retry, fault.FetchFailed)
+	if w.asked != asked {
+		t.Error("a suppressed refresh asked a relay")
+	}
+	w.now += wire.PinRefreshIntervalSeconds
+	alice.pullOne(delivery.Delivered, "")
+}
+
+func TestOldPacketsAndForgedOnes(t *testing.T) {
+	w, alice, bob := friends(t)
+	bob.send(alice, "x")
+	genuine := w.last()
+	alice.pull()
+	forged := *genuine
+	forged.Timestamp++
+	w.redeliver(&forged)
+	alice.pullOne(delivery.Dropped, fault.InvalidSignature)
+	w.now += wire.OfflineWindowSeconds + 1
+	w.redeliver(genuine)
+	alice.pullOne(delivery.Dropped, fault.StaleTimestamp)
+	alice.view(func(tx *store.Tx) error {
+		log, err := tx.Audits()
+		if len(log) != 2 || log[0].Code != "invalid_signature" || log[0].Peer != bob.id.ACEID() {
+			t.Errorf("audit log %+v", log)
+		}
+		return err
+	})
+}
+
+func TestMessageOfAStrangerIsDropped(t *testing.T) {
+	w, alice, bob := friends(t)
+	alice.update(func(tx *store.Tx) error { return tx.DeleteContact(bob.id.ACEID()) })
+	bob.send(alice, "x")
+	_ = w
+	alice.pullOne(delivery.Dropped, fault.NotPermitted)
+}
+
+func TestRestart(t *testing.T) {
+	_, alice, bob := friends(t)
+	sent := bob.send(alice, "x")
+	alice.open()
+	bob.open()
+	alice.pullOne(delivery.Delivered, "")
+	alice.open()
+	bob.pullOne(delivery.Delivered, "")
+	if bob.entry(sent.MessageID).State != store.Delivered || len(alice.inbox()) != 1 {
+		t.Error("state was lost")
+	}
+}

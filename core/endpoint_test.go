@@ -1,0 +1,339 @@
+package core_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/relayclient"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/relaysvc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// relay is a real relay on loopback. Its clock and that of its clients is moved
+// by ahead.
+type relay struct {
+	url   string
+	ahead atomic.Int64
+	stop  func()
+}
+
+func (r *relay) clock() int64 { return time.Now().Unix() + r.ahead.Load() }
+
+func newRelay(t *testing.T) *relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{}
+	if r.url, err = relaysvc.LoopbackURL(listener.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	server, err := relaysvc.New(relaysvc.Config{
+		Development: true, PublicURL: r.url, DBPath: filepath.Join(t.TempDir(), "relay", "relay.db"), Clock: r.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// agent is an endpoint at a relay with what it takes to open it again.
+type agent struct {
+	*core.Endpoint
+	t      *testing.T
+	config core.Config
+	root   *suite.SigningKey
+}
+
+func official(t *testing.T, id string) *profile.Manifest {
+	t.Helper()
+	for _, m := range profile.Official() {
+		if m.ID == id {
+			return m
+		}
+	}
+	t.Fatalf("no official profile %s", id)
+	return nil
+}
+
+func newKey() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
+
+func newAgent(t *testing.T, r *relay, card descriptor.CardRecord) *agent {
+	t.Helper()
+	root, key := newKey(), newKey()
+	now := r.clock()
+	state, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, newKey().PublicKey()), now)
+	if err == nil {
+		state, err = state.Delegate(root, key.PublicKey(), now, now+wire.MaxSigningKeyLifetime)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{t: t, root: root, config: core.Config{
+		Identity: kel.NewIdentity(state, key), StorePath: filepath.Join(t.TempDir(), "ace", "store.db"), VaultKey: suite.NewSeed(),
+		Relay: r.url, Profiles: []*profile.Manifest{official(t, profile.TextID)}, Card: card, Loopback: true, Clock: r.clock, ReceiveBy: "test",
+	}}
+	a.open()
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+func (a *agent) open() {
+	a.t.Helper()
+	e, err := core.Open(a.t.Context(), a.config)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.Endpoint = e
+}
+
+// reopen closes the endpoint and opens it with a changed configuration.
+func (a *agent) reopen(change func(*core.Config)) {
+	a.t.Helper()
+	if err := a.Close(); err != nil {
+		a.t.Fatal(err)
+	}
+	change(&a.config)
+	a.open()
+}
+
+func (a *agent) publish(force bool) core.Published {
+	a.t.Helper()
+	p, err := a.Publish(a.t.Context(), core.PublishOptions{Force: force})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return p
+}
+
+// pull returns the kinds of the events, in order.
+func (a *agent) pull() (kinds []string) {
+	a.t.Helper()
+	_, err := a.Pull(a.t.Context(), 0, func(e core.Event) { kinds = append(kinds, e.Kind) })
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return kinds
+}
+
+func (a *agent) send(to *agent, text string) core.Outgoing {
+	a.t.Helper()
+	out, err := a.Enqueue(a.t.Context(), core.OutMessage{To: to.ACEID(), Body: textBody(text)})
+	if err == nil {
+		out, err = a.Attempt(a.t.Context(), out.MessageID)
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return out
+}
+
+func textBody(text string) wire.Value {
+	return wire.NewObject(wire.M("message", wire.NewString(text)))
+}
+
+func open() descriptor.CardRecord   { return descriptor.CardRecord{Contact: "open"} }
+func closed() descriptor.CardRecord { return descriptor.CardRecord{Contact: "closed"} }
+
+// befriend makes a and b admit each other over the relay.
+func befriend(a, b *agent) {
+	a.t.Helper()
+	a.publish(false)
+	b.publish(false)
+	if _, err := a.Connect(a.t.Context(), b.ACEID(), profile.TextID, "hi"); err != nil {
+		a.t.Fatal(err)
+	}
+	b.pull()
+	if _, err := b.Accept(b.t.Context(), a.ACEID()); err != nil {
+		b.t.Fatal(err)
+	}
+	a.pull()
+}
+
+func TestMainJob(t *testing.T) {
+	r := newRelay(t)
+	alice := newAgent(t, r, descriptor.CardRecord{Contact: "open", Handle: "alice", Card: descriptor.Card{Description: "hello"}})
+	bob := newAgent(t, r, closed())
+	if p := alice.publish(false); p.Registered != "registered" || !p.Descriptor || !p.Card || p.Handle != "@alice@"+r.url[len("http://"):] {
+		t.Fatalf("published %+v", p)
+	}
+	id, err := bob.Resolve(t.Context(), "@alice@"+r.url[len("http://"):])
+	if err != nil || id != alice.ACEID() {
+		t.Fatalf("resolved %q: %v", id, err)
+	}
+	peer, err := bob.Lookup(t.Context(), id)
+	if err != nil || peer.PinOutcome != "adopted" || peer.Card == nil || peer.Card.Card.Description != "hello" {
+		t.Fatalf("looked up %+v: %v", peer, err)
+	}
+	contact, err := bob.Connect(t.Context(), id, profile.TextID, "I am Bob")
+	if err != nil || contact.State != "pending" {
+		t.Fatalf("connected %+v: %v", contact, err)
+	}
+	wantKinds(t, alice.pull(), core.EventContactRequest)
+	requests, err := alice.Requests(t.Context())
+	if err != nil || len(requests) != 1 || requests[0].Note != "I am Bob" {
+		t.Fatalf("requests %+v: %v", requests, err)
+	}
+	accepted, err := alice.Accept(t.Context(), bob.ACEID())
+	if err != nil || accepted.State != "admitted" || accepted.HeldPermit == 0 || accepted.IssuedPermit == 0 {
+		t.Fatalf("accepted %+v: %v", accepted, err)
+	}
+	wantKinds(t, bob.pull(), core.EventContact)
+	out := bob.send(alice, "hello")
+	if out.State != core.StateRelayed || out.Relay != r.url {
+		t.Fatalf("after the attempt %+v", out)
+	}
+	wantKinds(t, alice.pull(), core.EventMessage)
+	inbox, err := alice.Inbox(t.Context(), core.InboxFilter{Unhandled: true})
+	if err != nil || len(inbox) != 1 || !inbox[0].Body.Equal(textBody("hello")) {
+		t.Fatalf("inbox %+v: %v", inbox, err)
+	}
+	wantKinds(t, bob.pull(), core.EventReceipt)
+	if out, err = bob.OutboxEntry(t.Context(), out.MessageID); err != nil || out.State != core.StateDelivered || out.NextAttemptAt != 0 {
+		t.Fatalf("outbox %+v: %v", out, err)
+	}
+	alice.send(bob, "and back")
+	wantKinds(t, bob.pull(), core.EventMessage)
+	wantKinds(t, alice.pull(), core.EventReceipt)
+}
+
+func wantKinds(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("events %v, want %v", got, want)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("events %v, want %v", got, want)
+		}
+	}
+}
+
+func TestPublishOnlyWhatChanged(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	a.publish(false)
+	if p := a.publish(false); p.Registered != "" || p.Descriptor || p.Card || p.DescriptorExpires == 0 {
+		t.Errorf("nothing changed: %+v", p)
+	}
+	if p := a.publish(true); !p.Descriptor || !p.Card {
+		t.Errorf("forced: %+v", p)
+	}
+	a.reopen(func(c *core.Config) { c.Card.Contact = "closed" })
+	if p := a.publish(false); p.Descriptor || !p.Card {
+		t.Errorf("another card: %+v", p)
+	}
+	r.ahead.Add(4 * 86400)
+	if p := a.publish(false); !p.Descriptor || p.Card {
+		t.Errorf("half of the descriptor's life is over: %+v", p)
+	}
+}
+
+func TestPublishAfterANewSigningKey(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	a.publish(false)
+	r.ahead.Add(10)
+	key := newKey()
+	state, err := a.config.Identity.State().Delegate(a.root, key.PublicKey(), r.clock(), r.clock()+wire.MaxSigningKeyLifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.reopen(func(c *core.Config) { c.Identity = kel.NewIdentity(state, key) })
+	if p := a.publish(false); p.Registered != "rotated" || !p.Descriptor || !p.Card {
+		t.Errorf("published %+v", p)
+	}
+}
+
+// An endpoint that lost its store publishes again although its relay holds newer
+// documents and a newer registration.
+func TestPublishAfterTheStoreIsLost(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	a.publish(false)
+	a.publish(true)
+	a.reopen(func(c *core.Config) { c.StorePath = filepath.Join(t.TempDir(), "ace", "store.db") })
+	if p := a.publish(false); p.Registered == "" || !p.Descriptor || !p.Card {
+		t.Errorf("published %+v", p)
+	}
+}
+
+// An identity that its relay no longer knows is registered again on demand.
+func TestPublishAtARelayThatForgot(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	a.publish(false)
+	client := relayclient.New(relayclient.Config{Identity: a.config.Identity, URLs: wire.Development})
+	defer client.Close()
+	r.ahead.Add(10)
+	if err := client.Unregister(t.Context(), r.url, r.clock()); err != nil {
+		t.Fatal(err)
+	}
+	if p := a.publish(false); p.Registered == "" || !p.Descriptor || !p.Card {
+		t.Errorf("published %+v", p)
+	}
+}
+
+func TestPublishAtAnotherRelay(t *testing.T) {
+	first, second := newRelay(t), newRelay(t)
+	a := newAgent(t, first, open())
+	a.publish(false)
+	a.reopen(func(c *core.Config) { c.Relay = second.url })
+	if p := a.publish(false); p.Registered != "registered" || !p.Descriptor || !p.Card {
+		t.Errorf("published %+v", p)
+	}
+}
+
+// A clock that ran ahead for a while leaves nothing behind that has to be waited
+// for.
+func TestPublishAfterAClockAhead(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	a.publish(false)
+	a.reopen(func(c *core.Config) {
+		c.Clock = func() int64 { return r.clock() + 3*86400 }
+		c.Card.Contact = "closed"
+	})
+	if p, err := a.Publish(t.Context(), core.PublishOptions{Force: true}); err == nil {
+		t.Fatalf("a descriptor from the future was published: %+v", p)
+	}
+	client := relayclient.New(relayclient.Config{Identity: a.config.Identity, URLs: wire.Development})
+	defer client.Close()
+	r.ahead.Add(10)
+	if err := client.Unregister(t.Context(), r.url, r.clock()); err != nil {
+		t.Fatal(err)
+	}
+	a.Publish(t.Context(), core.PublishOptions{Force: true}) // a registration from the future
+	a.reopen(func(c *core.Config) { c.Clock = r.clock })
+	if p := a.publish(false); p.Registered == "" || !p.Descriptor || !p.Card {
+		t.Errorf("published %+v", p)
+	}
+}

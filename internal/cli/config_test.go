@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestConfigIsStrict(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a full file": {`
+default_identity = "ops"
+relay = "https://relay.example"
+timeout = "5s"
+time = "unix"
+utc = true
+[passphrase]
+source = "command"
+command = ["pass", "show", "ace"]
+timeout = "5s"
+[accept]
+"ace:text:1" = { digest = "4861" }
+[identities.ops]
+relay = "https://other.example"
+passphrase = { source = "file", file = "/x" }
+`, ""},
+		"unknown key":             {`relai = "x"`, `did you mean "relay"`},
+		"unknown key, deeper":     {"[identities.ops]\nrelais = \"x\"", `unknown key "identities.ops.relais"`},
+		"unknown table":           {"[tui]\nmouse = false", `unknown key "tui"`},
+		"wrong type":              {"utc = 1", "config.toml"},
+		"no TOML":                 {"relay", "config.toml"},
+		"a source of none":        {"[passphrase]\nsource = \"keyring\"", "passphrase: source"},
+		"a file without its path": {"[passphrase]\nsource = \"file\"", "without file"},
+		"two sources":             {"[passphrase]\nsource = \"none\"\nfile = \"x\"", "with a file"},
+		"negative timeout":        {`timeout = "-5s"`, "negative"},
+		"no passphrase in it":     {"[passphrase]\nvalue = \"secret\"", "unknown key"},
+	} {
+		s := newStage(t)
+		r := s.try("version", "--config", s.write("config.toml", c.text))
+		switch {
+		case c.want == "" && r.status != exitOK:
+			t.Errorf("%s: status %d: %s", name, r.status, r.err)
+		case c.want != "" && (r.status != exitUsage || !strings.Contains(r.err, c.want)):
+			t.Errorf("%s: status %d: %s", name, r.status, r.err)
+		}
+	}
+}
+
+// TestPrecedence: an option wins over its variable, that over the file of
+// --config, that over the file in the configuration folder.
+func TestPrecedence(t *testing.T) {
+	s := newStage(t)
+	now := `--jq`
+	at := func(args ...string) string { return s.must(append(args, "explain", "expired", now, ".exit")...) }
+	if got := at(); got != "15" {
+		t.Fatal(got)
+	}
+	for _, name := range []string{"ops", "home", "work", "lab"} {
+		s.must("init", "--yes", "--no-publish", "--name", name)
+	}
+	who := func(args ...string) string { return s.must(append(args, "identity", "show", "--jq", ".name")...) }
+	if err := os.MkdirAll(filepath.Join(s.dir, ".config", "ace"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.write(".config/ace/config.toml", `default_identity = "ops"`)
+	file := s.write("mine.toml", `default_identity = "home"`)
+	if got := who(); got != "ops" {
+		t.Errorf("the configuration folder gives %s", got)
+	}
+	if got := who("--config", file); got != "home" {
+		t.Errorf("--config gives %s", got)
+	}
+	s.env["ACE_AS"] = "work"
+	if got := who("--config", file); got != "work" {
+		t.Errorf("the variable gives %s", got)
+	}
+	if got := who("--config", file, "--as", "lab"); got != "lab" {
+		t.Errorf("the option gives %s", got)
+	}
+}
+
+// TestConfigKeys keeps the list for suggestions complete.
+func TestConfigKeys(t *testing.T) {
+	var walk func(of reflect.Type)
+	walk = func(of reflect.Type) {
+		for of.Kind() == reflect.Map {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct || of == reflect.TypeFor[duration]() {
+			return
+		}
+		for i := range of.NumField() {
+			key := of.Field(i).Tag.Get("toml")
+			if key != "" && !slices.Contains(configKeys(), key) {
+				t.Errorf("configKeys lacks %s", key)
+			}
+			if key != "" {
+				walk(of.Field(i).Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[config]())
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
+)
+
+// protocolCodes reads the constants of core/fault, so that a new code cannot be
+// forgotten here.
+func protocolCodes(t *testing.T) []fault.Code {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "../../core/fault/codes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []fault.Code
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Code" {
+			return true
+		}
+		text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, fault.Code(text))
+		return true
+	})
+	if len(codes) < 30 {
+		t.Fatalf("only %d codes found", len(codes))
+	}
+	return codes
+}
+
+func TestEveryCodeHasAStatusAndAnExplanation(t *testing.T) {
+	for _, code := range protocolCodes(t) {
+		rows := 0
+		for _, row := range exitTable() {
+			for _, c := range row.Codes {
+				if c == code {
+					rows++
+				}
+			}
+		}
+		if rows != 1 {
+			t.Errorf("%s is in %d rows of the exit table", code, rows)
+		}
+		status := exitOf(fault.New(code, "x"))
+		decade := map[fault.Category]int{fault.Permanent: 1, fault.Transient: 2, fault.Local: 3}[code.Category()]
+		if status/10 != decade {
+			t.Errorf("%s is %s and exits with %d", code, code.Category(), status)
+		}
+		if _, ok := explanationOf(string(code)); !ok {
+			t.Errorf("%s has no explanation", code)
+		}
+	}
+	for code := range relayapi.Statuses() {
+		if _, ok := explanationOf(string(code)); !ok {
+			t.Errorf("the relay's %s has no explanation", code)
+		}
+	}
+	for _, code := range []string{codeInternal, codeDeadline, codeInterrupted, codeDeclined, codeEmpty} {
+		if _, ok := explanationOf(code); !ok {
+			t.Errorf("%s has no explanation", code)
+		}
+	}
+	seen := map[string]bool{}
+	for _, e := range explanations() {
+		if seen[e.Code] || e.Meaning == "" || e.Do == "" {
+			t.Errorf("explanation of %s is incomplete or there twice", e.Code)
+		}
+		seen[e.Code] = true
+	}
+}
+
+func TestExitOf(t *testing.T) {
+	slow := fault.New(fault.RelayUnavailable, "busy")
+	slow.RetryAfter = 7
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"nothing":           {nil, 0},
+		"no code":           {errors.New("x"), exitBug},
+		"usage":             {usagef("x"), exitUsage},
+		"wrapped":           {fmt.Errorf("x: %w", fault.New(fault.KELConflict, "y")), exitNotAuthentic},
+		"hinted":            {hintf(usagef("x"), "y"), exitUsage},
+		"transient, a time": {slow, exitTransientAt},
+		"deadline":          {hintf(errDeadline, "x"), exitDeadline},
+		"a profile's code":  {fault.New("budget_exceeded", "x"), exitPermanent},
+		"SIGINT":            {signalError(syscall.SIGINT), exitInterrupted},
+		"SIGTERM":           {signalError(syscall.SIGTERM), exitTerminated},
+	} {
+		if got := exitOf(c.err); got != c.want {
+			t.Errorf("%s: status %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestWorstStatus orders one status of each kind, the worst first.
+func TestWorstStatus(t *testing.T) {
+	order := []int{exitBug, exitNotAuthentic, exitNoPeer, exitStorage, exitTransient, exitOK}
+	for i := range order[1:] {
+		if !worse(order[i], order[i+1]) || worse(order[i+1], order[i]) {
+			t.Errorf("%d is not worse than %d", order[i], order[i+1])
+		}
+	}
+}
+
+// TestSignalEndsACommand cancels a command as the first signal does. The bare
+// relay URL answers nothing, so the command fails by itself otherwise.
+func TestSignalEndsACommand(t *testing.T) {
+	s := newStage(t)
+	s.must("init", "--yes", "--no-publish", "--relay", "http://127.0.0.1:9", "--allow-loopback")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(signalError(syscall.SIGTERM))
+	o := s.io("")
+	var stderr strings.Builder
+	o.Err = &stderr
+	if status := run(ctx, []string{"publish", "--json"}, o); status != exitTerminated {
+		t.Errorf("status %d: %s", status, stderr.String())
+	}
+	if !strings.Contains(stderr.String(), `"code":"interrupted"`) {
+		t.Errorf("error: %s", stderr.String())
+	}
+}
+
+// failingWriter fails with the given error.
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestStandardOutputFails(t *testing.T) {
+	for err, want := range map[error]int{syscall.EPIPE: exitOK, syscall.ENOSPC: exitStorage} {
+		for _, args := range [][]string{{"version"}, {"version", "--json"}, {"help", "exit-codes"}, {"man"}, {"completion", "bash"}} {
+			o := newStage(t).io("")
+			o.Out = failingWriter{err}
+			if got := run(context.Background(), args, o); got != want {
+				t.Errorf("ace %s with %v: status %d, want %d", args, err, got, want)
+			}
+		}
+	}
+}
+
+// TestPanic shows that a bug is reported with an id and never as success.
+func TestPanic(t *testing.T) {
+	s := newStage(t)
+	var stderr strings.Builder
+	o := s.io("")
+	o.Err = &stderr
+	o.Now = nil // identity show reads the clock
+	s.must("init", "--yes", "--no-publish")
+	if status := run(context.Background(), []string{"identity", "show"}, o); status != exitBug {
+		t.Errorf("status %d", status)
+	}
+	if !strings.Contains(stderr.String(), "report id: ") {
+		t.Errorf("error: %s", stderr.String())
+	}
+}

@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/admission"
+)
+
+// withoutJSON lists the commands whose answer is no JSON document.
+var withoutJSON = []string{"ace completion", "ace demo", "ace gen", "ace help", "ace man"}
+
+// TestJSONContract runs every command with --json against a real relay and
+// holds what it prints against the schema that ace --json-schema prints.
+func TestJSONContract(t *testing.T) {
+	s := newStage(t)
+	seen := map[string]bool{}
+	check := func(command, out string) {
+		t.Helper()
+		seen[command] = true
+		validateLines(t, s, command, out)
+	}
+	do := func(args ...string) string {
+		t.Helper()
+		out := s.must(append(args, "--json")...)
+		check(commandOf(t, args), out)
+		return out
+	}
+
+	check("ace relay serve", s.relay())
+	do("init", "--yes", "--name", "alice", "--relay", "dev")
+	do("init", "--yes", "--name", "alice", "--if-missing")
+	do("init", "--yes", "--name", "bob", "--relay", "dev", "--handle", "bob", "--contact", "open")
+	bob := s.must("--as", "bob", "identity", "show", "--jq", ".ace_id")
+	alice := s.must("--as", "alice", "identity", "show", "--jq", ".ace_id")
+	do("identity", "show", "bob")
+	do("identity", "list")
+	do("--as", "alice", "status")
+	do("--as", "alice", "status", "--offline")
+	do("--as", "bob", "publish")
+	do("--as", "alice", "lookup", bob, bob)
+
+	do("--as", "alice", "connect", bob, "--note", "hi")
+	do("--as", "bob", "pull")
+	do("--as", "bob", "contact", "requests")
+	do("--as", "bob", "contact", "reject", alice)
+	s.must("--as", "alice", "pull")
+	s.must("--as", "alice", "connect", bob)
+	s.must("--as", "bob", "pull")
+	do("--as", "bob", "contact", "accept", alice, "--name", "ally")
+	s.must("--as", "alice", "pull")
+	do("--as", "alice", "contact", "list")
+
+	do("--as", "alice", "send", bob, "hello")
+	do("--as", "bob", "listen", "--once")
+	do("--as", "bob", "inbox")
+	do("--as", "bob", "inbox", "list")
+	message := s.must("--as", "bob", "inbox", "--jq", ".[0].message_id")
+	do("--as", "bob", "read", message)
+	s.must("--as", "alice", "pull")
+	do("--as", "alice", "outbox", "list")
+	do("--as", "alice", "outbox", "show", message)
+
+	do("profile", "list")
+	do("profile", "show", "commerce")
+	do("profile", "digest", s.write("manifest.json", manifest))
+	do("explain")
+	do("explain", "kel_conflict")
+	do("version")
+	s.inspect(do, alice)
+
+	for command, answers := range leaves(t) {
+		if slices.Contains(withoutJSON, command) != (len(answers) == 0) {
+			t.Errorf("%s: has %d types of answer", command, len(answers))
+		}
+		if len(answers) > 0 && !seen[command] {
+			t.Errorf("%s was not run", command)
+		}
+	}
+}
+
+const manifest = `{"id":"example:note:1","messages":[{"type":"example:note:1","schema":{"type":"object","properties":{},"required":[],"additionalProperties":false}}]}`
+
+// inspect runs the commands that look into objects.
+func (s *stage) inspect(do func(...string) string, alice string) {
+	s.t.Helper()
+	a, b := filepath.Join(s.dir, "driver-a"), filepath.Join(s.dir, "driver-b")
+	now := fmt.Sprint(time.Now().Unix())
+	packet := filepath.Join(s.dir, "packet.json")
+	s.must("interop", "gen-identity", a, "--handle", "alice", "--now", now)
+	s.must("interop", "gen-identity", b, "--now", now)
+	s.must("interop", "create-packet", a, "--to-agent", filepath.Join(b, "agent.json"), "--kind", "text", "--message", "hi", "--out", packet, "--now", now)
+	do("packet", "verify", packet, "--sender", filepath.Join(a, "card.json"))
+	do("kel", "verify", filepath.Join(a, "agent.json"))
+	do("descriptor", "verify", filepath.Join(a, "agent.json"))
+	do("descriptor", "verify", filepath.Join(a, "card.json"))
+	do("permit", "verify", s.permit(alice), "--issuer", filepath.Join(s.dir, ".local/share/ace/identities/alice/kel.json"))
+}
+
+// permit writes a permit of alice's for bob to a file.
+func (s *stage) permit(alice string) string {
+	s.t.Helper()
+	app := &app{io: s.io(""), flags: flags{as: "alice"}}
+	id, err := app.identity()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	now := time.Now().Unix()
+	unlocked, err := id.store.Unlock(nil, now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer unlocked.Destroy()
+	subject := s.must("--as", "bob", "identity", "show", "--jq", ".ace_id")
+	p, err := admission.IssuePermit(unlocked.Identity, subject, now, 3600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if p.Issuer != alice {
+		s.t.Fatalf("permit of %s", p.Issuer)
+	}
+	return s.write("permit.json", string(p.Raw()))
+}
+
+func (s *stage) write(name, text string) string {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// commandOf returns the path of the command that the arguments name.
+func commandOf(t *testing.T, args []string) string {
+	t.Helper()
+	root := (&app{io: newStage(t).io("")}).root(nil)
+	c, _, err := root.Find(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.CommandPath()
+}
+
+// validateLines holds each line of an answer against the schema of a command.
+func validateLines(t *testing.T, s *stage, command, out string) {
+	t.Helper()
+	var schema map[string]any
+	text := s.must(append(strings.Fields(command)[1:], "--json-schema")...)
+	if err := json.Unmarshal([]byte(text), &schema); err != nil {
+		t.Fatal(err)
+	}
+	if out == "" {
+		t.Errorf("%s printed nothing", command)
+	}
+	for line := range strings.Lines(out) {
+		var doc any
+		if err := json.Unmarshal([]byte(line), &doc); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, line)
+		}
+		if why := mismatch(schema, doc, "answer"); why != "" {
+			t.Errorf("%s: %s: %s", command, why, line)
+		}
+	}
+}
+
+// mismatch tells where a document breaks a schema, "" for nowhere. It knows
+// what schemas of this program use, and refuses members that a schema does not
+// name: the contract lets a later version add some, not this one.
+func mismatch(schema map[string]any, doc any, at string) string {
+	if some, ok := schema["anyOf"].([]any); ok {
+		why := ""
+		for _, one := range some {
+			if why = mismatch(one.(map[string]any), doc, at); why == "" {
+				return ""
+			}
+		}
+		return at + " is none of the events, not even the last: " + why
+	}
+	if why := mismatchType(schema["type"], doc, at); why != "" || doc == nil {
+		return why
+	}
+	switch v := doc.(type) {
+	case []any:
+		items, _ := schema["items"].(map[string]any)
+		for i, item := range v {
+			if why := mismatch(items, item, fmt.Sprintf("%s[%d]", at, i)); why != "" {
+				return why
+			}
+		}
+	case map[string]any:
+		if schema["type"] != nil {
+			return mismatchMembers(schema, v, at)
+		}
+	}
+	return ""
+}
+
+func mismatchType(want, doc any, at string) string {
+	if want == nil {
+		return ""
+	}
+	kinds, ok := want.([]any)
+	if !ok {
+		kinds = []any{want}
+	}
+	got := "null"
+	switch v := doc.(type) {
+	case string:
+		got = "string"
+	case bool:
+		got = "boolean"
+	case []any:
+		got = "array"
+	case map[string]any:
+		got = "object"
+	case float64:
+		if got = "number"; v == float64(int64(v)) {
+			got = "integer"
+		}
+	}
+	if !slices.Contains(kinds, any(got)) {
+		return fmt.Sprintf("%s is %s, not %v", at, got, want)
+	}
+	return ""
+}
+
+func mismatchMembers(schema map[string]any, doc map[string]any, at string) string {
+	properties := schema["properties"].(map[string]any)
+	for _, name := range schema["required"].([]any) {
+		if _, ok := doc[name.(string)]; !ok {
+			return fmt.Sprintf("%s lacks %s", at, name)
+		}
+	}
+	for name, value := range doc {
+		member, ok := properties[name].(map[string]any)
+		if !ok {
+			return fmt.Sprintf("%s has %s, which the schema does not name", at, name)
+		}
+		if why := mismatch(member, value, at+"."+name); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// TestMemberNames pins the rules of the contract about names: times end in _at
+// and are integers, and what peers write freely stands below untrusted.
+func TestMemberNames(t *testing.T) {
+	free := []string{"body", "note", "description", "image", "tags", "pay"}
+	var walk func(command string, of reflect.Type, untrusted bool)
+	walk = func(command string, of reflect.Type, untrusted bool) {
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice && of != rawType {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct {
+			return
+		}
+		for _, m := range membersOf(of) {
+			base := m.of
+			if base.Kind() == reflect.Pointer {
+				base = base.Elem()
+			}
+			if strings.HasSuffix(m.name, "_at") != (base.Kind() == reflect.Int64 && !slices.Contains([]string{"seq", "kel_seq", "signature_seq", "in_s", "retry_after_s", "backlog", "at"}, m.name)) {
+				t.Errorf("%s: member %s is %s", command, m.name, base)
+			}
+			own := command == "ace outbox show" && m.name == "body"
+			if slices.Contains(free, m.name) && !untrusted && !own {
+				t.Errorf("%s: member %s is not below untrusted", command, m.name)
+			}
+			walk(command, m.of, untrusted || m.name == "untrusted")
+		}
+	}
+	for command, answers := range leaves(t) {
+		for _, v := range answers {
+			walk(command, reflect.TypeOf(v), false)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package relaysvc
+
+import (
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+func TestStates(t *testing.T) {
+	const now = int64(1760140800)
+	key := func() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
+	root := key()
+	log := func(delegations int) *kel.State {
+		t.Helper()
+		state, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, key().PublicKey()), now)
+		for range delegations {
+			if err == nil {
+				state, err = state.Delegate(root, key().PublicKey(), now, 0)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	s, short := newStates(), log(1)
+	s.put(short)
+	s.put(short)
+	if s.events != 2 || s.get(short.LastHash(), now) != short {
+		t.Fatalf("%d events", s.events)
+	}
+	if s.get(log(1).LastHash(), now) != nil {
+		t.Fatal("a log that was never seen")
+	}
+	// 01#verifier-rules rule 1: an event may be 300 seconds ahead of the clock.
+	if s.get(short.LastHash(), now-300) == nil || s.get(short.LastHash(), now-301) != nil {
+		t.Fatal("the clock of a hit is not checked")
+	}
+	for range maxStateEvents/64 + 1 {
+		s.events += 62 // as if the log had 64 events, which takes long to make
+		last := log(1)
+		s.put(last)
+		if len(s.byEnd) > maxStateEvents/64 || s.events > maxStateEvents || s.get(last.LastHash(), now) != last {
+			t.Fatalf("%d logs with %d events", len(s.byEnd), s.events)
+		}
+	}
+	if s.get(short.LastHash(), now) != nil {
+		t.Fatal("nothing was forgotten: the test shows nothing")
+	}
+}
