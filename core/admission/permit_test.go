@@ -66,6 +66,10 @@ func issue(t testing.TB, issuer agent, lifetime int64) *admission.Permit {
 func TestPermit(t *testing.T) {
 	issuer, another := newAgent(t), newAgent(t)
 	p := issue(t, issuer, 1000)
+	anotherLater, err := another.State().Delegate(another.root, newKey().PublicKey(), now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if p.IssuedAt != now || p.ExpiresAt != now+1000 || p.Digest() != suite.Hex256(p.Raw()) {
 		t.Errorf("issued %+v", p)
 	}
@@ -84,6 +88,7 @@ func TestPermit(t *testing.T) {
 		{"another subject", issuer.State(), issuer.ACEID(), another.ACEID(), now, fault.InvalidAuthorization},
 		{"another issuer", issuer.State(), another.ACEID(), subject, now, fault.InvalidAuthorization},
 		{"log of another", another.State(), issuer.ACEID(), subject, now, fault.InvalidAuthorization},
+		{"log of another with another seq", anotherLater, issuer.ACEID(), subject, now, fault.InvalidAuthorization},
 		{"invalid clock", issuer.State(), issuer.ACEID(), subject, -1, fault.InvalidArgument},
 		// Expired and of another subject: both are the permit's own.
 		{"expired, another subject", issuer.State(), issuer.ACEID(), another.ACEID(), now + 1000, fault.InvalidAuthorization},

@@ -192,3 +192,32 @@ func TestBuildCardRefuses(t *testing.T) {
 	_, err = descriptor.BuildCard(p.rot(t, now-50).id(), record(), now, -1, descriptor.Options{})
 	wantCode(t, err, fault.IdentityUnavailable)
 }
+
+// TestCardRecordSize fills a record to MAX_CARD_RECORD_BYTES, which takes a home
+// of long characters, and a byte beyond (04#card-record).
+func TestCardRecordSize(t *testing.T) {
+	p := newPerson(t, now-100)
+	r := fullRecord()
+	r.Handle = "" // the home has a path
+	r.Home = "https://r.example/" + strings.Repeat("😀", 2030)
+	r.Card.Image = "https://r.example/" + strings.Repeat("i", 2030)
+	r.Card.Description = strings.Repeat("d", 8)
+	size := func(b *descriptor.CardBundle) int {
+		card, _ := b.Value().Get("card")
+		return len(card.Canonical())
+	}
+	for range 7 {
+		r.Pay = append(r.Pay, "eip155:1:"+wire.Decimal(int64(len(r.Pay)))+strings.Repeat("0", 118))
+	}
+	room := wire.MaxCardRecordBytes - size(buildCard(t, p, r, now, -1))
+	if room < 0 || room > 480 { // what a description can take
+		t.Fatalf("room for %d bytes", room)
+	}
+	r.Card.Description += strings.Repeat("é", room/2) + strings.Repeat("d", room%2)
+	if got := size(buildCard(t, p, r, now, -1)); got != wire.MaxCardRecordBytes {
+		t.Fatalf("%d bytes", got)
+	}
+	r.Card.Description += "d"
+	_, err := descriptor.BuildCard(p.id(), r, now, -1, descriptor.Options{})
+	wantCode(t, err, fault.InvalidArgument)
+}

@@ -42,6 +42,12 @@ func TestRegistrationRefusals(t *testing.T) {
 	a := newAgent(t, now-10, 0)
 	good := string(registration(t, a, now).Raw)
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	withKEL := func(bytes int) string {
+		v, err := wire.Parse([]byte(good), wire.MaxJSONDepth)
+		must(t, err)
+		return string(v.With("kel", wire.NewString(strings.Repeat("x", bytes))).Canonical())
+	}
+	room := wire.MaxPublishedAgentBytes - len(withKEL(0))
 	for _, c := range []struct {
 		name, text, audience string
 		now                  int64
@@ -56,6 +62,8 @@ func TestRegistrationRefusals(t *testing.T) {
 		{"another audience", good, "https://other.example", now, fault.InvalidSignature},
 		{"old", good, relay, now + 301, fault.StaleTimestamp},
 		{"early", good, relay, now - 301, fault.StaleTimestamp},
+		{"largest", withKEL(room), relay, now, fault.InvalidKEL},
+		{"one byte more", withKEL(room + 1), relay, now, relayapi.InvalidRegistration},
 		{"kel is no list", strings.Replace(good, `"kel":[`, `"kel":"x","y":[`, 1), relay, now, relayapi.InvalidRegistration},
 	} {
 		t.Run(c.name, func(t *testing.T) {
