@@ -27,14 +27,15 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// Config says who the endpoint is and how it behaves. Identity, StorePath,
-// VaultKey and Relay are required.
+// Config says who the endpoint is and how it behaves. Identity, StorePath and
+// VaultKey are required.
 type Config struct {
 	Identity  *kel.Identity
 	StorePath string      // the SQLite file; its folder is 0700
 	VaultKey  *suite.Seed // seals prekey seeds in the store
 	// Relay is the canonical URL of the home relay. Its owner configured it, so
-	// the blocked-address policy does not apply to it.
+	// the blocked-address policy does not apply to it. Without one ("") the
+	// endpoint can do what needs only the store.
 	Relay string
 
 	Profiles []*profile.Manifest // enabled besides core, announced in the descriptor
@@ -75,8 +76,10 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	if c.Loopback {
 		e.urls = wire.Development
 	}
-	if err := wire.CheckRelayURL(c.Relay, e.urls); err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, err)
+	if c.Relay != "" {
+		if err := wire.CheckRelayURL(c.Relay, e.urls); err != nil {
+			return nil, fault.Wrap(fault.InvalidArgument, err)
+		}
 	}
 	for _, m := range c.Profiles {
 		if err := e.profiles.Install(m); err != nil {

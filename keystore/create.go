@@ -3,6 +3,7 @@ package keystore
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,9 @@ type CreateOptions struct {
 	// Lifetime is that of the signing key in seconds, at most
 	// MAX_SIGNING_KEY_LIFETIME.
 	Lifetime int64
+	// Files are more files of the folder, by name, that have to appear
+	// together with the keys.
+	Files map[string][]byte
 	// Command is what the lock tells another process.
 	Command string
 }
@@ -174,7 +178,12 @@ func (k *newKeys) writeDir(o CreateOptions) error {
 		return err
 	}
 	defer clear(agent)
-	for name, text := range map[string][]byte{rootFile: root, agentFile: agent, logFile: append(k.log.Raw(), '\n')} {
+	files := maps.Clone(o.Files)
+	if files == nil {
+		files = map[string][]byte{}
+	}
+	files[rootFile], files[agentFile], files[logFile] = root, agent, append(k.log.Raw(), '\n')
+	for name, text := range files {
 		if err := ownerfile.Create(filepath.Join(temp, name), text); err != nil {
 			return err
 		}

@@ -72,6 +72,21 @@ func TestCreateThenUse(t *testing.T) {
 	next.Destroy()
 }
 
+func TestFilesAppearWithTheKeys(t *testing.T) {
+	o := options(t)
+	o.Files = map[string][]byte{"settings.toml": []byte("relay = 1\n"), "root.key": []byte("no key")}
+	s := create(t, o)
+	got, err := os.ReadFile(filepath.Join(s.Dir(), "settings.toml"))
+	if err != nil || string(got) != "relay = 1\n" {
+		t.Errorf("settings.toml: %q, %v", got, err)
+	}
+	root, err := s.Root(nil, now)
+	if err != nil {
+		t.Fatal("a file took the place of a key: ", err)
+	}
+	root.Destroy()
+}
+
 func TestFilesAreTheOwnersAlone(t *testing.T) {
 	o := options(t)
 	create(t, o)
@@ -224,6 +239,18 @@ func TestOpenRefusesWhatOthersCanRead(t *testing.T) {
 	}
 	if _, err := s.Unlock(nil, now); !errors.Is(err, fault.StorageFailed) || !strings.Contains(err.Error(), "chmod 0600") {
 		t.Errorf("Unlock: %v", err)
+	}
+	for _, name := range []string{"agent.key", "root.key", "kel.json"} {
+		path := filepath.Join(o.Dir, name)
+		if err := os.Chmod(path, 0o604); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keystore.Open(o.Dir); !errors.Is(err, fault.StorageFailed) || !strings.Contains(err.Error(), "chmod 0600") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Chmod(o.Dir, 0o750); err != nil {
 		t.Fatal(err)

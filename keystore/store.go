@@ -49,14 +49,19 @@ func List(parent string) ([]string, error) {
 }
 
 // Open finds the identity of a folder. It opens no key. Codes:
-// identity_unavailable when there is none, storage_failed when the folder is
-// open to others.
+// identity_unavailable when there is none, storage_failed when the folder or a
+// file of the identity is open to others.
 func Open(dir string) (*Store, error) {
 	if _, err := os.Stat(filepath.Join(dir, logFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.IdentityUnavailable, "there is no identity in %s", dir)
 	}
 	if err := ownerfile.CheckDir(dir); err != nil {
 		return nil, err
+	}
+	for _, name := range []string{logFile, rootFile, agentFile} {
+		if err := ownerfile.CheckFile(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
 	}
 	return &Store{dir: dir}, nil
 }

@@ -17,8 +17,8 @@ type Page struct {
 // ends in retry or hold, and says through which the longest prefix with final
 // dispositions goes (06#receive-pipeline, Acknowledgement). The clock is read
 // once for each entry, and on is called with each result. Deleted seeds are gone
-// from the files when it returns. The page is valid also beside an error: what
-// it says to acknowledge may be.
+// from the files when it returns, as far as [store.Store.Scrub] gets. The page is
+// valid also beside an error: what it says to acknowledge may be.
 func (n *Node) ReceivePage(ctx context.Context, entries []Entry, clock func() int64, on func(Result)) (Page, error) {
 	page, err := n.settle(ctx, entries, clock, n.receive, on)
 	if scrubErr := n.store.Scrub(context.WithoutCancel(ctx)); err == nil {
@@ -91,7 +91,7 @@ func (n *Node) forgetFetches(ctx context.Context, streamID string) error {
 // Report says how far a pull came.
 type Report struct {
 	Fetched int     // entries fetched
-	Since   string  // stream ID of the last entry acknowledged, or where the pull began
+	Since   string  // stream ID of the last entry with a final disposition, or where the pull began
 	Last    Outcome // of the last entry processed: Retry and Hold ended the pull early
 }
 

@@ -42,7 +42,10 @@ func runLogic(t *testing.T, file string, answer func(t *testing.T, r *wire.Reade
 	for _, c := range traces {
 		r := wire.NewReader(c, "trace")
 		r.Optional("ambiguous")
-		t.Run(r.String("name"), func(t *testing.T) { runTrace(t, r, start) })
+		t.Run(r.String("name"), func(t *testing.T) {
+			t.Parallel() // a trace mostly waits for its store
+			runTrace(t, r, start)
+		})
 	}
 }
 

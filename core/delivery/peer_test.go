@@ -64,6 +64,47 @@ func TestAdmissionPermitIsHeld(t *testing.T) {
 	}
 }
 
+// It is held also when the retry is a duplicate.
+func TestAdmissionPermitOfADuplicate(t *testing.T) {
+	w, alice, bob := friends(t)
+	sent := bob.send(alice, "x")
+	alice.pullOne(delivery.Delivered, "")
+	w.now += 60
+	alice.update(func(tx *store.Tx) error {
+		return tx.SetPermit(bob.id.ACEID(), store.PermitHeld, store.Permit{Raw: alice.worthless(bob).Raw})
+	})
+	bob.attempt(sent.MessageID)
+	alice.pullOne(delivery.Duplicate, "")
+	if got := alice.permit(bob, store.PermitHeld); got.ExpiresAt <= w.now {
+		t.Errorf("held %+v", got)
+	}
+}
+
+// The permit that an admission carries counts as issued once it was sent.
+func TestAdmissionPermitCountsOnceSent(t *testing.T) {
+	w, alice, bob := friends(t)
+	first := bob.permit(alice, store.PermitIssued)
+	w.now = first.ExpiresAt - wire.PermitRenewalSeconds + 1
+	alice.publish("open")
+	bob.publish("")
+	entry := bob.enqueue(alice, "x")
+	w.refuse = fault.New(fault.RelayUnavailable, "down")
+	for range 2 {
+		if _, err := bob.node.Attempt(t.Context(), entry.MessageID, w.now); !errors.Is(err, fault.RelayUnavailable) {
+			t.Fatal(err)
+		}
+		w.now += 60
+	}
+	if got := bob.permit(alice, store.PermitIssued); got.IssuedAt != first.IssuedAt {
+		t.Error("a permit that no relay took counts as issued")
+	}
+	w.refuse = nil
+	bob.attempt(entry.MessageID)
+	if got := bob.permit(alice, store.PermitIssued); got.IssuedAt != w.now {
+		t.Errorf("issued at %d, now %d", got.IssuedAt, w.now)
+	}
+}
+
 // worthless returns the permit held from a peer with other claims than signed.
 func (e *endpoint) worthless(of *endpoint) store.Permit {
 	old := e.permit(of, store.PermitHeld)
@@ -105,7 +146,20 @@ func TestNoRollbackOfDescriptors(t *testing.T) {
 	if err != nil || again.Agent.PrekeyID != newer.Agent.PrekeyID {
 		t.Fatalf("%v, %v", again.Agent, err)
 	}
+	// An older one that lives longer does not take the place of the cached one
+	// either, not even when that has expired.
+	longer, err := descriptor.Build(alice.id, descriptor.Fields{
+		ExpiresAt: newer.Agent.ExpiresAt + 60, Relays: []string{relay}, Prekey: newer.Agent.Prekey,
+	}, start, -1, descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.now = newer.Agent.ExpiresAt
+	w.agents[alice.id.ACEID()] = longer.Value()
+	if _, err := bob.node.Lookup(t.Context(), alice.id.ACEID(), w.now); !errors.Is(err, fault.StalePeerBinding) {
+		t.Fatal(err)
+	}
+	w.agents[alice.id.ACEID()] = older
 	// The older one, issued a second earlier, has expired as well: a verifier
 	// refuses it, and the cached one is no fallback.
 	if _, err := bob.node.Lookup(t.Context(), alice.id.ACEID(), w.now); !errors.Is(err, fault.InvalidAuthorization) {
@@ -180,6 +234,35 @@ func TestHandlePins(t *testing.T) {
 	}
 }
 
+// A relay that serves the descriptor of another identity pins nothing.
+func TestDescriptorOfAnotherIdentity(t *testing.T) {
+	w := newWorld()
+	alice, bob, carol := w.newEndpoint(t, "open", nil), w.newEndpoint(t, "", nil), w.newEndpoint(t, "", nil)
+	w.agents[alice.id.ACEID()] = w.agents[carol.id.ACEID()]
+	if _, err := bob.node.Lookup(t.Context(), alice.id.ACEID(), w.now); !errors.Is(err, fault.InvalidAuthorization) {
+		t.Errorf("looked up: %v", err)
+	}
+	bob.view(func(tx *store.Tx) error {
+		pinned, err := tx.Pinned()
+		if len(pinned) != 0 {
+			t.Errorf("pinned %v", pinned)
+		}
+		return err
+	})
+}
+
+// A stored pin is verified again: the log of another identity is none of it.
+func TestPinOfAnotherIdentity(t *testing.T) {
+	w, alice, bob := friends(t)
+	bob.update(func(tx *store.Tx) error {
+		return tx.SetPin(alice.id.ACEID(), store.Pin{KEL: bob.id.State().Raw(), FetchedAt: w.now})
+	})
+	_, err := bob.node.Enqueue(t.Context(), delivery.Message{To: alice.id.ACEID(), Type: profile.TextType, Body: textBody("x")}, w.now)
+	if !errors.Is(err, fault.StorageFailed) {
+		t.Errorf("Enqueue: %v", err)
+	}
+}
+
 // A stranger's source is bounded before it is verified, and one that names
 // another identity pins nothing.
 func TestStrangersSource(t *testing.T) {
@@ -189,15 +272,9 @@ func TestStrangersSource(t *testing.T) {
 		return wire.NewObject(wire.M("kind", wire.NewString("request")), wire.M("profile", wire.NewString(profile.TextID)),
 			wire.M("note", wire.NewString("")), wire.M("source", source), wire.M("permit", wire.NewObject()))
 	}
-	long := mallory.id.State()
-	for range wire.MaxStrangerKELEvents {
-		mallory.delegate(long)
-		long = mallory.id.State()
-	}
 	for name, source := range map[string]wire.Value{
 		"another identity": w.agents[bob.id.ACEID()],
 		"no agent":         wire.NewObject(),
-		"long log":         wire.NewObject(wire.M("kel", long.Value())),
 	} {
 		r := alice.take(sealTo(alice, mallory.id, profile.ContactType, body(source), w.now))
 		if r.Outcome != delivery.Dropped || r.Code != fault.InvalidAuthorization {
@@ -211,6 +288,25 @@ func TestStrangersSource(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A stranger's request is held with a log as long as may be, and dropped with one
+// more event.
+func TestStrangersLongLog(t *testing.T) {
+	w := newWorld()
+	alice, mallory := w.newEndpoint(t, "open", nil), w.newIdentity(t)
+	for mallory.id.State().Seq()+1 < wire.MaxStrangerKELEvents {
+		mallory.delegate(mallory.id.State())
+	}
+	mallory.open()
+	mallory.publish("")
+	mallory.connect(alice)
+	alice.pullOne(delivery.Delivered, "")
+	mallory.delegate(mallory.id.State())
+	mallory.open()
+	mallory.publish("")
+	mallory.connect(alice)
+	alice.pullOne(delivery.Dropped, fault.InvalidAuthorization)
 }
 
 // Core packets are dropped where others are rejected, also when their content

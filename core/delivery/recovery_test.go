@@ -6,6 +6,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -103,4 +104,65 @@ func TestRestart(t *testing.T) {
 	if bob.entry(sent.MessageID).State != store.Delivered || len(alice.inbox()) != 1 {
 		t.Error("state was lost")
 	}
+}
+
+// Opening a packet deletes the seeds whose retention has ended (04#prekey).
+func TestOpeningDeletesEndedSeeds(t *testing.T) {
+	w, alice, bob := friends(t)
+	alice.publish("open")
+	w.now += wire.OfflineWindowSeconds
+	count := func() (n int) {
+		alice.view(func(tx *store.Tx) error {
+			for _, peer := range []string{"", bob.id.ACEID()} {
+				keys, err := tx.Prekeys(peer)
+				if err != nil {
+					return err
+				}
+				n += len(keys)
+			}
+			return nil
+		})
+		return n
+	}
+	if n := count(); n != 3 { // current, superseded, offered
+		t.Fatalf("%d keys before", n)
+	}
+	alice.take(sealTo(alice, bob.id, profile.TextType, textBody("x"), w.now))
+	if got := alice.inbox(); len(got) != 1 || count() != 1 || alice.published() == "" {
+		t.Errorf("received %v, %d keys left", got, count())
+	}
+}
+
+// Two messages can be encrypted to one peer prekey: the second opens under the
+// key that the first made the one in use.
+func TestPrekeyInUseOpens(t *testing.T) {
+	w, alice, bob := friends(t)
+	bob.send(alice, "x")
+	alice.pull()
+	bob.pull()
+	bob.send(alice, "y")
+	first := w.last().Prekey
+	bob.send(alice, "z")
+	if w.last().Prekey != first || first == alice.published() {
+		t.Fatal("the messages use no common peer prekey: the test does not look")
+	}
+	for _, r := range alice.pull() {
+		if r.Outcome != delivery.Delivered {
+			t.Errorf("result %+v", r)
+		}
+	}
+}
+
+// A claim that a clock running ahead left behind keeps nobody from an attempt.
+func TestClaimFromTheFuture(t *testing.T) {
+	w, alice, bob := friends(t)
+	entry := bob.enqueue(alice, "x")
+	entry.ClaimedUntil = w.now + 120
+	bob.update(func(tx *store.Tx) error { return tx.SaveOutbox(entry) })
+	if _, err := bob.node.Attempt(t.Context(), entry.MessageID, w.now); !errors.Is(err, fault.LockBusy) {
+		t.Errorf("a claimed message: %v", err)
+	}
+	entry.ClaimedUntil = w.now + 3600
+	bob.update(func(tx *store.Tx) error { return tx.SaveOutbox(entry) })
+	bob.attempt(entry.MessageID)
 }

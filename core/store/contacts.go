@@ -76,11 +76,6 @@ func (tx *Tx) DeleteRequest(peer string) error {
 	return tx.run("DELETE FROM request WHERE peer = ?", peer)
 }
 
-// DeleteRequests removes the requests received at or before the given time.
-func (tx *Tx) DeleteRequests(until int64) error {
-	return tx.run("DELETE FROM request WHERE received_at <= ?", until)
-}
-
 // PermitDirection says who issued a permit.
 type PermitDirection string
 
