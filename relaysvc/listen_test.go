@@ -14,6 +14,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
 )
 
@@ -33,9 +34,14 @@ type listening struct {
 
 func (a *agent) listen(since string) *listening {
 	a.t.Helper()
-	req, err := http.NewRequest("GET", a.url+"/v1/listen?since="+since, nil)
+	return a.listenTo("?since="+since, a.signed(kel.ActionListen, relayapi.ListenPayload(since)))
+}
+
+func (a *agent) listenTo(query string, header http.Header) *listening {
+	a.t.Helper()
+	req, err := http.NewRequest("GET", a.url+"/v1/listen"+query, nil)
 	must(a.t, err)
-	req.Header = a.signed(kel.ActionListen, relayapi.ListenPayload(since))
+	req.Header = header
 	resp, err := a.client.Do(req)
 	must(a.t, err)
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
@@ -190,8 +196,6 @@ func TestStreamEndsWithItsRegistration(t *testing.T) {
 	r.expect("ok", a.ack("99-0"))
 	l = open()
 	r.expect("ok", a.unregister(epoch+3))
-	r.expect("ok", a.register(epoch+4))
-	r.expect("ok", r.send(a.packet(from), a.permit(from)))
 	l.wantEnd()
 }
 
@@ -208,23 +212,44 @@ func TestStreamBounds(t *testing.T) {
 	b.listen("-")
 	refused(c)
 	must(t, first.close())
-	// The place is free once the relay has noticed.
-	for deadline := time.Now().Add(patience); ; {
-		got := r.do(call{method: "GET", path: "/v1/inbox", header: c.signed(kel.ActionInbox, relayapi.InboxPayload("-", 100))})
-		r.expect("ok", got)
+	r.wantPlace(c)
+}
+
+// wantPlace opens a stream for x, whose place is free once the relay has
+// noticed that another one is over.
+func (r *relay) wantPlace(x *agent) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		req, err := http.NewRequest("GET", r.url+"/v1/listen", nil)
-		must(t, err)
-		req.Header = c.signed(kel.ActionListen, relayapi.ListenPayload("-"))
+		must(r.t, err)
+		req.Header = x.signed(kel.ActionListen, relayapi.ListenPayload("-"))
 		resp, err := r.client.Do(req)
-		must(t, err)
+		must(r.t, err)
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the place of a closed stream is not given away again")
+			r.t.Fatal("the place of a stream that is over is not given away again")
 		}
 	}
+}
+
+// TestSlowReader opens a stream and reads nothing from it.
+func TestSlowReader(t *testing.T) {
+	r := start(t, func(c *relaysvc.Config) { c.Limits.Streams, c.Timeouts.Write = 1, time.Second })
+	a := r.registered()
+	from := strangerID()
+	for range 16 {
+		r.expect("ok", r.send(opaque(from, a.aceID(), epoch, wire.MaxPlaintextBytes), a.permit(from)))
+	}
+	req, err := http.NewRequest("GET", r.url+"/v1/listen", nil)
+	must(t, err)
+	req.Header = a.signed(kel.ActionListen, relayapi.ListenPayload("-"))
+	resp, err := r.client.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	r.wantPlace(r.registered())
 }
 
 func TestHeartbeat(t *testing.T) {
@@ -256,19 +281,29 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestSlowBody sends a part of a body, to a route that reads it and to others
+// that do not.
 func TestSlowBody(t *testing.T) {
 	r := start(t, func(c *relaysvc.Config) { c.Timeouts.Body = 30 * time.Millisecond })
+	for path, want := range map[string]string{"/v1/send": "invalid_argument", "/v1/unregister": "invalid_argument", "/nowhere": "not_found"} {
+		r.slowBody(path, want)
+	}
+}
+
+func (r *relay) slowBody(path, want string) {
+	t := r.t
+	t.Helper()
 	conn, err := r.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", "")
 	must(t, err)
 	defer conn.Close()
 	must(t, conn.SetDeadline(time.Now().Add(patience)))
-	_, err = io.WriteString(conn, "POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"packet\":")
+	_, err = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"packet\":")
 	must(t, err)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	must(t, err)
 	body, err := io.ReadAll(resp.Body)
 	must(t, err)
-	answer{resp.StatusCode, resp.Header, body}.expect(t, "invalid_argument")
+	answer{resp.StatusCode, resp.Header, body}.expect(t, want)
 	if !resp.Close {
 		t.Fatal("the connection stays open")
 	}

@@ -159,6 +159,41 @@ func TestOrderBlocksAndUnregister(t *testing.T) {
 	r.expect("ok", a.inbox())
 }
 
+// TestReplay sends each authenticated request twice: a nonce is spent across
+// all actions (07#authentication).
+func TestReplay(t *testing.T) {
+	r := start(t, nil)
+	a, peer := r.registered(), strangerID()
+	var spent []string
+	for _, c := range []struct {
+		action, method, path string
+		payload, body        []byte
+	}{
+		{kel.ActionListen, "GET", "/v1/listen", relayapi.ListenPayload("-"), nil},
+		{kel.ActionInbox, "GET", "/v1/inbox", relayapi.InboxPayload("-", 100), nil},
+		{kel.ActionInboxAck, "POST", "/v1/inbox/ack?through=1-1", relayapi.AckPayload("1-1"), nil},
+		{kel.ActionBlock, "POST", "/v1/blocks", relayapi.BlockPayload(peer, true, 1), relayapi.Block{Peer: peer, Blocked: true, Revision: 1}.Body()},
+		{kel.ActionUnregister, "POST", "/v1/unregister", nil, nil},
+	} {
+		for _, nonce := range spent {
+			h := a.signedAt(c.action, c.payload, r.url, nonce, epoch+1)
+			r.do(call{method: c.method, path: c.path, header: h, body: c.body}).expect(t, "replay")
+		}
+		nonce := suite.NewNonce()
+		first := call{method: c.method, path: c.path, header: a.signedAt(c.action, c.payload, r.url, nonce, epoch+1), body: c.body}
+		if c.action == kel.ActionListen {
+			must(t, a.listenTo("", first.header).close())
+		} else {
+			r.expect("ok", r.do(first))
+		}
+		if c.action == kel.ActionUnregister {
+			r.expect("ok", a.register(epoch+2))
+		}
+		r.do(first).expect(t, "replay")
+		spent = append(spent, nonce)
+	}
+}
+
 // TestRoutes checks that whatever is no route is refused in JSON where it
 // stands: no path is cleaned and nobody is redirected.
 func TestRoutes(t *testing.T) {
@@ -189,6 +224,16 @@ func TestRoutes(t *testing.T) {
 		twice := http.Header{"Content-Type": {"application/json", "text/plain"}}
 		r.expect("invalid_argument", r.do(call{method: "POST", path: path, body: []byte("{}"), plain: true, header: twice}))
 		r.expect("invalid_argument", r.do(call{method: "POST", path: path, body: []byte("{}"), plain: true}))
-		r.expect("payload_too_large", r.do(call{method: "POST", path: path, body: bytes.Repeat([]byte(" "), wire.MaxSendBodyBytes+1)}))
+		limit := wire.MaxPublishedAgentBytes
+		if path == "/v1/send" {
+			limit = wire.MaxSendBodyBytes
+		}
+		for _, chunked := range []bool{false, true} {
+			body := bytes.Repeat([]byte(" "), limit+1)
+			r.expect("payload_too_large", r.do(call{method: "POST", path: path, body: body, chunked: chunked}))
+			if got := r.do(call{method: "POST", path: path, body: body[:limit], chunked: chunked}); got.outcome(t) == "payload_too_large" {
+				t.Fatalf("%s: %d bytes: %s", path, limit, got.body)
+			}
+		}
 	}
 }

@@ -108,6 +108,7 @@ type call struct {
 	method, path string
 	body         []byte
 	plain        bool // no content type
+	chunked      bool // no content length
 	header       http.Header
 	network      string // address of the client behind the proxy
 }
@@ -130,6 +131,9 @@ func (r *relay) try(c call) (answer, error) {
 	req, err := http.NewRequest(c.method, r.url+c.path, bytes.NewReader(c.body))
 	if err != nil {
 		return answer{}, err
+	}
+	if c.chunked {
+		req.ContentLength = -1
 	}
 	if c.header != nil {
 		req.Header = c.header.Clone()

@@ -75,6 +75,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.catch(w, r)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+	if r.ContentLength != 0 {
+		// Also what no route reads: net/http takes some of it in before it answers.
+		s.setReadDeadline(w)
+	}
 	if err := s.dispatch(w, r); err != nil {
 		s.refuse(w, r, err)
 	}
@@ -143,8 +147,6 @@ func (s *Server) readBody(w http.ResponseWriter, r *request, limit int64) ([]byt
 	if r.ContentLength > limit {
 		return nil, s.abandon(w, r, limit, tooLarge)
 	}
-	control := http.NewResponseController(w)
-	s.setReadDeadline(control)
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
 	n, err := body.ReadFrom(io.LimitReader(r.Body, limit+1))
@@ -157,13 +159,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *request, limit int64) ([]byt
 	case n > limit:
 		return nil, s.abandon(w, r, limit, tooLarge)
 	}
-	_ = control.SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body.Bytes(), nil
 }
 
-func (s *Server) setReadDeadline(control *http.ResponseController) {
+// setReadDeadline bounds the time for the body of a request.
+func (s *Server) setReadDeadline(w http.ResponseWriter) {
 	// A handler under test may have no connection, and then no deadline.
-	_ = control.SetReadDeadline(time.Now().Add(s.config.Timeouts.Body))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.Timeouts.Body))
 }
 
 // abandon gives a body up that is refused with err, and returns err. It reads
@@ -171,7 +174,6 @@ func (s *Server) setReadDeadline(control *http.ResponseController) {
 // closes might never see the answer.
 func (s *Server) abandon(w http.ResponseWriter, r *request, limit int64, err error) error {
 	w.Header().Set("Connection", "close")
-	s.setReadDeadline(http.NewResponseController(w))
 	_, _ = io.CopyN(io.Discard, r.Body, limit)
 	return err
 }

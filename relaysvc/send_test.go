@@ -2,6 +2,7 @@ package relaysvc_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,6 +115,13 @@ func TestStrangerRates(t *testing.T) {
 	r.expect("ok", r.send(b.packet(from), b.permit(from)))
 	r.now.Add(20)
 	r.expect("ok", r.send(b.packet(strangerID()), nil))
+
+	r = start(t, func(c *relaysvc.Config) { c.Limits.StrangersTo = 2 })
+	a, b = r.published(), r.published()
+	r.expect("ok", r.sendFrom("198.51.100.1", a.packet(strangerID()), nil))
+	r.expect("ok", r.sendFrom("198.51.101.1", a.packet(strangerID()), nil))
+	r.expect("rate_limited", r.sendFrom("198.51.102.1", a.packet(strangerID()), nil))
+	r.expect("ok", r.sendFrom("198.51.102.1", b.packet(strangerID()), nil))
 }
 
 func TestQueueBounds(t *testing.T) {
@@ -298,4 +306,32 @@ func TestDirectoryPages(t *testing.T) {
 		}
 	}
 	r.expect("invalid_argument", r.do(call{method: "GET", path: "/v1/cards?cursor=abc"}))
+}
+
+// TestNotPermittedIsUniform checks that a sender cannot tell the reasons of
+// not_permitted apart (07#send).
+func TestNotPermittedIsUniform(t *testing.T) {
+	r := start(t, nil)
+	open, closed, unknown := r.published(), r.registered(), r.newAgent()
+	from, enemy := strangerID(), strangerID()
+	r.expect("ok", open.block(enemy, true, 1))
+	old := open.permit(from)
+	other := closed.permit(from)
+	var bodies []string
+	for _, a := range []answer{
+		r.send(unknown.packet(from), nil),
+		r.send(unknown.packet(from), old),
+		r.send(closed.packet(from), nil),
+		r.send(open.packet(enemy), nil),
+		r.send(open.packet(enemy), open.permit(enemy)),
+		r.send(open.packet(from), other),
+		r.send(open.packet(from), []byte(`{"issuer":"nobody"}`)),
+		r.send(open.packet(from), with(t, old, "expiresAt", wire.NewInt(epoch))),
+	} {
+		r.expect("not_permitted", a)
+		bodies = append(bodies, string(a.body))
+	}
+	if same := slices.Compact(bodies); len(same) != 1 {
+		t.Fatalf("different answers: %q", same)
+	}
 }

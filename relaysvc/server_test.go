@@ -1,6 +1,7 @@
 package relaysvc_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -78,7 +79,11 @@ func TestPublicationRate(t *testing.T) {
 	r := start(t, func(c *relaysvc.Config) { c.Limits.Publications = 2 })
 	a, b := r.registered(), r.newAgent()
 	r.expect("ok", a.post("/v1/descriptor", a.descriptor(-1).Raw()))
-	r.expect("rate_limited", b.register(epoch))
+	got := b.register(epoch)
+	r.expect("rate_limited", got)
+	if after := got.header.Get("Retry-After"); after != "31" {
+		t.Fatalf("Retry-After %s, want the seconds until one more is allowed", after)
+	}
 	r.expect("ok", r.do(call{method: "POST", path: "/v1/register", body: b.registration(epoch), network: "198.51.100.1"}))
 	r.now.Add(30)
 	r.expect("ok", a.register(epoch+1))
@@ -124,7 +129,8 @@ func TestUnregisterCutsABlockedStream(t *testing.T) {
 	r := start(t, func(c *relaysvc.Config) { c.Timeouts.Write = time.Hour })
 	a := r.registered()
 	from := strangerID()
-	for range 6 {
+	const n = 16 // more than the buffers of a connection hold
+	for range n {
 		r.expect("ok", r.send(opaque(from, a.aceID(), epoch, wire.MaxPlaintextBytes), a.permit(from)))
 	}
 	req, err := http.NewRequest("GET", r.url+"/v1/listen", nil)
@@ -133,9 +139,16 @@ func TestUnregisterCutsABlockedStream(t *testing.T) {
 	resp, err := r.client.Do(req)
 	must(t, err)
 	defer resp.Body.Close()
+	_, err = io.ReadFull(resp.Body, make([]byte, 100_000)) // it has begun
+	must(t, err)
 	r.expect("ok", a.unregister(epoch+1))
 	r.expect("ok", a.register(epoch+2))
 	r.expect("ok", a.inbox())
+	// What was on its way arrives, and then the stream is cut off.
+	body, err := io.ReadAll(resp.Body)
+	if events := bytes.Count(body, []byte("id: ")); err == nil || events > n/2 {
+		t.Fatalf("%d events, and then %v", events, err)
+	}
 }
 
 // lines counts what is logged.

@@ -50,3 +50,11 @@ func TestStates(t *testing.T) {
 		t.Fatal("nothing was forgotten: the test shows nothing")
 	}
 }
+
+// TestNonceMemory pins 07#authentication: a request signed 300 seconds ahead is
+// fresh for 600 seconds, and its nonce is remembered for longer.
+func TestNonceMemory(t *testing.T) {
+	if nonceMemory < 2*300+1 {
+		t.Fatalf("a nonce is remembered for %d s", nonceMemory)
+	}
+}

@@ -310,6 +310,40 @@ func TestNonceOnce(t *testing.T) {
 	must(t, d.Spend(ctx, c))
 }
 
+// TestStaleDecision stores decisions that were made against a registration
+// which another one has changed meanwhile.
+func TestStaleDecision(t *testing.T) {
+	d := newDB(t)
+	seen := registered(t, d, "alice")
+	r := relaydb.Registration{ACEID: "alice", Timestamp: now + 1, Digest: "m1", KELEnd: seen.KELEnd, KEL: []byte("[]"), Network: "n"}
+	must(t, d.Register(ctx, r, &seen))
+	refreshed, err := d.Identity(ctx, "alice")
+	must(t, err)
+	if refreshed.Incarnation != seen.Incarnation || refreshed.Timestamp != now+1 {
+		t.Fatalf("after a refresh: %+v", refreshed)
+	}
+	r.Digest = "m2"
+	refused(t, d.Register(ctx, r, &seen), relaydb.Changed)
+	refused(t, d.Register(ctx, r, nil), relaydb.Changed)
+	c := caller("alice", seen)
+	refused(t, d.Unregister(ctx, c, seen, now+2, now), relaydb.Changed)
+	must(t, d.Unregister(ctx, c, refreshed, now+2, now))
+	refused(t, d.Spend(ctx, caller("alice", refreshed)), relaydb.Changed)
+}
+
+func TestBlockCap(t *testing.T) {
+	d := newDB(t)
+	alice := registered(t, d, "alice")
+	block := func(peer string, blocked bool, revision int64) error {
+		return d.Block(ctx, caller("alice", alice), relaydb.Block{Peer: peer, Blocked: blocked, Revision: revision}, 2)
+	}
+	must(t, block("bob", true, 1))
+	must(t, block("carol", false, 1))
+	refused(t, block("dave", true, 1), relaydb.TooManyPeers)
+	must(t, block("bob", false, 2))
+	refused(t, block("bob", true, 2), relaydb.OldRevision)
+}
+
 func TestClosedStore(t *testing.T) {
 	d := newDB(t)
 	registered(t, d, "alice")

@@ -157,3 +157,69 @@ func TestPlans(t *testing.T) {
 		}
 	}
 }
+
+// TestDurability checks what a commit rests on: the log is synced before it is
+// answered.
+func TestDurability(t *testing.T) {
+	w, err := openWriter(context.Background(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1", "secure_delete": "1"} {
+		var got string
+		if _, err := w.tx.row("PRAGMA "+pragma, nil, &got); err != nil || got != want {
+			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
+		}
+	}
+}
+
+// TestUnregisterLeavesNothing looks for what an identity had stored and queued.
+func TestUnregisterLeavesNothing(t *testing.T) {
+	d, ctx := newStore(t), context.Background()
+	i := Identity{Registered: true, Incarnation: 1, Digest: "m", Barrier: -1, KELEnd: "end"}
+	p := Packet{To: "alice", From: "bob", Digest: []byte{1}, Raw: []byte("packet"), KELEnd: "end", Expires: 1}
+	queued, err := d.Enqueue(ctx, p, Room{Entries: 1, Bytes: 100})
+	if queued || !errors.Is(err, Unreachable) {
+		t.Fatalf("queued for nobody: %v, %v", queued, err)
+	}
+	for _, do := range []func() error{
+		func() error {
+			return d.Register(ctx, Registration{ACEID: "alice", Digest: "m", KELEnd: "end", KEL: []byte("[]")}, nil)
+		},
+		func() error {
+			return d.PublishDescriptor(ctx, Descriptor{ACEID: "alice", KELEnd: "end", Profiles: []string{"p"}, Raw: []byte("{}")})
+		},
+		func() error {
+			return d.PublishCard(ctx, Card{ACEID: "alice", KELEnd: "end", Listed: true, Tags: []string{"t"}, Raw: []byte("{}")}, 0, 0,
+				func(Bindings) (bool, error) { return false, nil })
+		},
+		func() error {
+			return d.Block(ctx, Caller{ACEID: "alice", Incarnation: 1, Nonce: "1"}, Block{Peer: "eve", Blocked: true}, 9)
+		},
+		func() error { _, err := d.Enqueue(ctx, p, Room{Entries: 1, Bytes: 100}); return err },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := func() (n [7]int) {
+		t.Helper()
+		if _, err := d.read(ctx, `SELECT (SELECT count(agent) FROM descriptors), (SELECT count(*) FROM descriptor_profiles),
+  (SELECT count(bundle) + count(listing) FROM cards), (SELECT count(*) FROM card_tags), (SELECT count(*) FROM blocks),
+  (SELECT count(*) FROM entries), (SELECT entries + bytes FROM queues)`, nil,
+			&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6]); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := rows(); got != [7]int{1, 1, 2, 1, 1, 1, 7} {
+		t.Fatalf("before: %v", got)
+	}
+	if err := d.Unregister(ctx, Caller{ACEID: "alice", Incarnation: 1, Nonce: "2"}, i, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows(); got != [7]int{} {
+		t.Fatalf("left behind: %v", got)
+	}
+}

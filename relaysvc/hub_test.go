@@ -1,0 +1,90 @@
+package relaysvc
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
+)
+
+func quiet() *stream { return newStream(httptest.NewRecorder(), time.Minute) }
+
+// TestFence opens a stream while registrations of its identity are in progress.
+func TestFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(1, 2)
+		first, second := h.fence("alice"), h.fence("alice")
+		opened := make(chan error, 2)
+		go func() { opened <- h.open(t.Context(), "alice", quiet()) }()
+		first()
+		synctest.Wait()
+		if len(opened) != 0 {
+			t.Fatal("a stream opened while a registration was in progress")
+		}
+		if err := h.open(t.Context(), "bob", quiet()); err != nil {
+			t.Fatalf("another identity: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := h.open(ctx, "alice", quiet()); err == nil {
+			t.Fatal("a client that is gone got a stream")
+		}
+		second()
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDrainingHubOpensNothing(t *testing.T) {
+	h := newHub(1, 1)
+	h.drain()
+	h.drain()
+	if err := h.open(t.Context(), "alice", quiet()); fault.CodeOf(err) != relayapi.RateLimited {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// blockedWriter is a connection that takes a frame when released is closed.
+type blockedWriter struct {
+	http.ResponseWriter
+	started, released chan struct{}
+	written           atomic.Bool
+}
+
+func (b *blockedWriter) Write(p []byte) (int, error) {
+	close(b.started)
+	<-b.released
+	b.written.Store(true)
+	return len(p), nil
+}
+
+// TestEndWaitsForAFrame ends a stream in the middle of a frame.
+func TestEndWaitsForAFrame(t *testing.T) {
+	w := &blockedWriter{ResponseWriter: httptest.NewRecorder(), started: make(chan struct{}), released: make(chan struct{})}
+	st := newStream(w, time.Minute)
+	if !st.begin() {
+		t.Fatal("a new stream has ended")
+	}
+	sent := make(chan bool)
+	go func() { sent <- st.send([]byte("frame")) }()
+	<-w.started
+	go func() {
+		<-st.ended
+		close(w.released)
+	}()
+	st.end()
+	if !w.written.Load() {
+		t.Fatal("the frame was still being written")
+	}
+	<-sent
+	if st.send([]byte("another")) || st.begin() {
+		t.Fatal("a stream that has ended sends frames")
+	}
+}
