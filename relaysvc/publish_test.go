@@ -87,3 +87,19 @@ func TestPublications(t *testing.T) {
 		}
 	})
 }
+
+// TestClockSetBack: a clock that was set back behind the last event of a stored
+// KEL refuses requests for their time. The KEL itself was verified when it was
+// stored, and is no failure of the store now.
+func TestClockSetBack(t *testing.T) {
+	r := start(t, nil)
+	a := r.newAgent()
+	a.delegate(epoch)
+	r.expect("ok", a.register(epoch))
+	r.stop()
+	r.now.Store(epoch - 1000)
+	r.run(nil)
+	r.expect("stale_timestamp", a.inbox())
+	r.now.Store(epoch)
+	r.expect("ok", a.inbox())
+}

@@ -34,7 +34,7 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *request) error {
 // register is 07#registration step 6.
 func (s *Server) register(ctx context.Context, r *relayapi.Registration, network string, now int64) (status relayapi.Status, err error) {
 	err = decide(func() error {
-		seen, record, err := s.record(ctx, r.ACEID, now)
+		seen, record, err := s.record(ctx, r.ACEID)
 		if err != nil {
 			return err
 		}

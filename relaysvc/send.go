@@ -61,7 +61,7 @@ func (s *Server) processSend(ctx context.Context, send relayapi.Send, network st
 
 // sendWithPermit is 07#send step 4.
 func (s *Server) sendWithPermit(ctx context.Context, permit wire.Value, q relaydb.Packet, recipient relaydb.Recipient) error {
-	state, err := s.state(ctx, q.To, recipient.KELEnd, q.Now)
+	state, err := s.state(ctx, q.To, recipient.KELEnd)
 	if err != nil {
 		return err
 	}

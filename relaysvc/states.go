@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/ace-toolkit/ace/core/kel"
-	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // maxStateEvents bounds the events of the KELs in memory, of some 16 KB each.
@@ -23,16 +22,11 @@ type states struct {
 func newStates() *states { return &states{byEnd: map[string]*kel.State{}} }
 
 // get returns the state of the KEL that ends in kelEnd, or nil when it is not
-// there or one of its events is further ahead of now than 01#verifier-rules
-// allows.
-func (s *states) get(kelEnd string, now int64) *kel.State {
+// there.
+func (s *states) get(kelEnd string) *kel.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state := s.byEnd[kelEnd]
-	if state == nil || state.LastTS() > now+wire.TimestampWindowSeconds {
-		return nil
-	}
-	return state
+	return s.byEnd[kelEnd]
 }
 
 func (s *states) put(state *kel.State) {
