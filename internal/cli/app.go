@@ -5,10 +5,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/itchyny/gojq"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // app is one run of the program.
@@ -20,26 +19,6 @@ type app struct {
 	// answers has, for each command, a value of each type it answers with.
 	answers map[*cobra.Command][]any
 }
-
-// flags are the options that all commands share.
-type flags struct {
-	home, as, config, relay string
-	json, schema, quiet     bool
-	jq                      string
-	query                   *gojq.Code // of jq
-	fields                  []string
-	verbose, width          int
-	timeText                string
-	time                    timeStyle // of timeText
-	utc                     bool
-	timeout                 time.Duration
-	timeoutGiven            bool // by the caller, in any way
-	noInput, yes            bool
-	passphrase              passphraseSource
-	allowLoopback           bool
-}
-
-const defaultTimeout = 30 * time.Second
 
 // The groups of commands in help.
 const (
@@ -153,50 +132,25 @@ Pages of help about no command: exit-codes, environment, json, config.`,
 	root.SetIn(a.io.In)
 	root.SetOut(a.io.Out)
 	root.SetErr(a.io.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
+	root.SetFlagErrorFunc(a.flagError)
 	root.SetHelpCommand(&cobra.Command{Use: "help", Hidden: true})
 	a.addGlobalFlags(root)
 	a.asGroup(root)
 	return root
 }
 
-func (a *app) addGlobalFlags(root *cobra.Command) {
-	f, g := &a.flags, root.PersistentFlags()
-	g.StringVar(&f.home, "home", "", "`DIR` of all state (default $XDG_DATA_HOME/ace)")
-	g.StringVar(&f.as, "as", "", "local `NAME` of the identity to act as")
-	g.StringVar(&f.config, "config", "", "configuration `FILE` (default $XDG_CONFIG_HOME/ace/config.toml)")
-	g.StringVar(&f.relay, "relay", "", "home relay for this call, a `URL` or dev")
-	g.BoolVar(&f.json, "json", false, "answer with JSON")
-	g.BoolVar(&f.schema, "json-schema", false, "print the JSON Schema of the command's answer and do nothing else")
-	g.StringVar(&f.jq, "jq", "", "filter the JSON answer with a jq `EXPR`")
-	g.StringSliceVar(&f.fields, "fields", nil, "keep only these JSON `MEMBERS`; help lists them")
-	g.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but the answer and errors")
-	g.CountVarP(&f.verbose, "verbose", "v", "tell more about what happens")
-	g.IntVar(&f.width, "width", 0, "width of text in `COLUMNS` (default that of the terminal)")
-	g.BoolVar(&f.utc, "utc", false, "show times in UTC")
-	g.StringVar(&f.timeText, "time", "", "`STYLE` of times in text: rfc3339, unix or relative")
-	g.DurationVar(&f.timeout, "timeout", defaultTimeout, "deadline for waiting on the network, 0 for none")
-	g.BoolVar(&f.noInput, "no-input", false, "never ask")
-	g.BoolVarP(&f.yes, "yes", "y", false, "answer yes to the command's question")
-	g.StringVar(&f.passphrase.File, "passphrase-file", "", "`FILE` to read the passphrase from")
-	g.IntVar(&f.passphrase.fd, "passphrase-fd", -1, "file descriptor `N` to read the passphrase from")
-	g.StringVar(&f.passphrase.shell, "passphrase-command", "", "`COMMAND` that prints the passphrase")
-	g.BoolVar(&f.allowLoopback, "allow-loopback", false, "allow relays at http://localhost (development only)")
-	g.Lookup("passphrase-fd").DefValue = "0" // keeps "-1" out of help
-}
-
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
 	a.command = "ace"
+	root := a.root(args)
 	for _, arg := range args { // errors before the flags are parsed know the format as well
-		if arg == "--json" {
+		if arg == "--json" || strings.HasPrefix(arg, "--jq") || strings.HasPrefix(arg, "--fields") {
 			a.flags.json = true
 		}
 		if arg == "--" {
 			break
 		}
 	}
-	root := a.root(args)
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }
@@ -213,11 +167,16 @@ func (a *app) leaf(c *cobra.Command, least, most int, answers []any, do func(ctx
 		if err := a.prepare(cmd); err != nil {
 			return err
 		}
-		if a.flags.schema {
+		switch {
+		case len(answers) == 0 && (a.flags.json || a.flags.schema):
+			return usagef("%s does not answer with JSON", a.command)
+		case a.flags.schema:
 			return a.printSchema(answers)
-		}
-		if len(a.flags.fields) == 1 && a.flags.fields[0] == "help" {
+		case len(a.flags.fields) == 1 && a.flags.fields[0] == "help":
 			return a.printFields(answers)
+		}
+		if err := a.checkFields(answers); err != nil {
+			return err
 		}
 		if len(args) < least || most >= 0 && len(args) > most {
 			return hintf(usagef("wrong number of arguments: %d", len(args)), "usage: %s", cmd.UseLine())
@@ -251,16 +210,34 @@ func (a *app) asGroup(c *cobra.Command) {
 		}
 		var names []string
 		for _, sub := range cmd.Commands() {
-			names = append(names, sub.Name())
+			if !sub.Hidden {
+				names = append(names, sub.Name())
+			}
 		}
 		return hintf(usagef("%s needs a command", cmd.CommandPath()), "one of %s", strings.Join(names, ", "))
 	}
 }
 
+// flagError is the error of options that cobra does not take.
+func (a *app) flagError(cmd *cobra.Command, err error) error {
+	a.command = cmd.CommandPath()
+	usage := usagef("%v", err)
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return usage
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return hintf(usage, "did you mean --%s?", near)
+	}
+	return hintf(usage, "%s --help lists the options", a.command)
+}
+
 func (a *app) unknownCommand(parent *cobra.Command, name string) error {
 	err := usagef("%s has no command %q", parent.CommandPath(), name)
 	if !parent.HasParent() {
-		parent = a.root(nil)
+		parent = (&app{io: a.io}).root(nil) // the options of this run stay
 	}
 	parent.SuggestionsMinimumDistance = 2
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
@@ -268,61 +245,3 @@ func (a *app) unknownCommand(parent *cobra.Command, name string) error {
 	}
 	return hintf(err, "%s --help lists the commands", parent.CommandPath())
 }
-
-// prepare completes the global options from the environment and the
-// configuration, and checks them.
-func (a *app) prepare(cmd *cobra.Command) error {
-	if err := a.readEnv(cmd); err != nil {
-		return err
-	}
-	f := &a.flags
-	if f.jq != "" || len(f.fields) > 0 {
-		f.json = true
-	}
-	if err := a.readConfig(cmd); err != nil {
-		return err
-	}
-	f.time = timeStyle(f.timeText)
-	switch f.time {
-	case "", timeRFC3339, timeUnix, timeRelative:
-	default:
-		return usagef("--time is rfc3339, unix or relative, not %q", f.timeText)
-	}
-	if f.timeout < 0 || f.width < 0 {
-		return usagef("--timeout and --width are not negative")
-	}
-	if f.width > 0 {
-		a.io.Columns = f.width
-	}
-	return a.compileQuery()
-}
-
-func (a *app) compileQuery() error {
-	if a.flags.jq == "" {
-		return nil
-	}
-	query, err := gojq.Parse(a.flags.jq)
-	if err == nil {
-		a.flags.query, err = gojq.Compile(query)
-	}
-	if err != nil {
-		return usagef("--jq: %v", err)
-	}
-	return nil
-}
-
-// deadline bounds ctx by --timeout.
-func (a *app) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if a.flags.timeout == 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, a.flags.timeout, errDeadline)
-}
-
-// interactive reports whether somebody can be asked.
-func (a *app) interactive() bool {
-	return a.io.InTTY && a.io.ErrTTY && !a.flags.noInput && !a.flags.json
-}
-
-// errDeadline is the end of --timeout while the work goes on.
-var errDeadline = &statusError{exitDeadline, codeDeadline, errors.New("the deadline passed")}

@@ -90,7 +90,7 @@ func (a *app) applyConfig(cmd *cobra.Command) error {
 	return nil
 }
 
-// read decodes one file over what is there. An unknown key is an error.
+// read takes over what one more file says. An unknown key is an error.
 func (c *config) read(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -99,7 +99,8 @@ func (c *config) read(path string) error {
 	if !info.Mode().IsRegular() || info.Size() > configLimit {
 		return usagef("%s is no configuration file: not a regular file of at most %d bytes", path, configLimit)
 	}
-	meta, err := toml.DecodeFile(path, c)
+	var file config
+	meta, err := toml.DecodeFile(path, &file)
 	if err != nil {
 		return usagef("%s: %v", path, err)
 	}
@@ -110,7 +111,56 @@ func (c *config) read(path string) error {
 		}
 		return err
 	}
-	return c.check(path)
+	if err := file.check(path); err != nil {
+		return err
+	}
+	c.override(file, meta.IsDefined)
+	return nil
+}
+
+// override takes over what a more specific file says, key by key. A source of a
+// passphrase is one thing: half of it fits no other half.
+func (c *config) override(file config, says func(key ...string) bool) {
+	if says("default_identity") {
+		c.DefaultIdentity = file.DefaultIdentity
+	}
+	if says("relay") {
+		c.Relay = file.Relay
+	}
+	if says("timeout") {
+		c.Timeout = file.Timeout
+	}
+	if says("time") {
+		c.Time = file.Time
+	}
+	if says("utc") {
+		c.UTC = file.UTC
+	}
+	if file.Passphrase.Source != "" {
+		c.Passphrase = file.Passphrase
+	}
+	for profile, rule := range file.Accept {
+		if c.Accept == nil {
+			c.Accept = map[string]acceptRule{}
+		}
+		c.Accept[profile] = rule
+	}
+	for name, identity := range file.Identities {
+		if c.Identities == nil {
+			c.Identities = map[string]identityConfig{}
+		}
+		c.Identities[name] = c.Identities[name].override(identity)
+	}
+}
+
+func (i identityConfig) override(file identityConfig) identityConfig {
+	if file.Relay != "" {
+		i.Relay = file.Relay
+	}
+	if file.Passphrase.Source != "" {
+		i.Passphrase = file.Passphrase
+	}
+	return i
 }
 
 // check refuses what no use of the configuration would take.

@@ -104,3 +104,50 @@ func TestConfigKeys(t *testing.T) {
 	}
 	walk(reflect.TypeFor[config]())
 }
+
+// TestConfigLayers shows that a more specific file wins key by key, and that of
+// two sources of a passphrase one wins whole.
+func TestConfigLayers(t *testing.T) {
+	s := newStage(t)
+	var c config
+	for _, text := range []string{`
+relay = "https://one.example"
+utc = true
+[passphrase]
+source = "file"
+file = "/one"
+[accept]
+"a:b:1" = { digest = "1" }
+[identities.ops]
+relay = "https://ops.example"
+[identities.home]
+passphrase = { source = "file", file = "/home" }
+`, `
+utc = false
+[passphrase]
+source = "command"
+command = ["two"]
+[accept]
+"c:d:1" = { digest = "2" }
+[identities.ops]
+passphrase = { source = "none" }
+[identities.home]
+passphrase = { source = "prompt" }
+`, `relay = "https://three.example"`} {
+		if err := c.read(s.write("layer.toml", text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := config{
+		Relay:      "https://three.example",
+		Passphrase: passphraseSource{Source: "command", Command: []string{"two"}},
+		Accept:     map[string]acceptRule{"a:b:1": {"1"}, "c:d:1": {"2"}},
+		Identities: map[string]identityConfig{
+			"ops":  {Relay: "https://ops.example", Passphrase: passphraseSource{Source: "none"}},
+			"home": {Passphrase: passphraseSource{Source: "prompt"}},
+		},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 type connectOptions struct {
@@ -31,7 +33,23 @@ func newConnectCmd(a *app) *cobra.Command {
 	})
 }
 
+// check refuses what no peer could be sent, and completes a short profile name.
+func (o *connectOptions) check() error {
+	profiles, err := enabledProfiles([]string{o.profile})
+	if err != nil {
+		return err
+	}
+	o.profile = profiles[0].ID
+	if len(o.note) > wire.MaxNoteBytes || !utf8.ValidString(o.note) {
+		return usagef("--note is UTF-8 text of at most %d bytes", wire.MaxNoteBytes)
+	}
+	return nil
+}
+
 func runConnect(ctx context.Context, a *app, typed string, o connectOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -39,7 +57,7 @@ func runConnect(ctx context.Context, a *app, typed string, o connectOptions) err
 	defer s.Close()
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	peer, err := s.Resolve(ctx, typed)
+	peer, err := s.other(ctx, typed)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +76,7 @@ func (r requestList) text(p *page) {
 }
 
 func runContactRequests(ctx context.Context, a *app, failEmpty bool) error {
-	s, err := a.open(ctx)
+	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ type contactAnswer struct {
 
 func newContactAnswer(c core.Contact) contactAnswer {
 	if c.State == "" {
-		c.State = stateRejected // the peer declined, and the table forgot it
+		c.State = stateRejected
 	}
 	return contactAnswer{
 		ACEID: c.ACEID, PeerName: orNull(c.Name), State: c.State, Profile: orNull(c.Profile),
@@ -122,8 +123,22 @@ func (r contactAnswer) text(p *page) {
 	}
 }
 
-// statePending is the state of a contact that one side has asked for.
-const statePending = "pending"
+// news tells what a peer has answered.
+func (r contactAnswer) news(p *page) string {
+	peer := p.peer(r.ACEID, r.PeerName)
+	switch {
+	case r.State == stateRejected:
+		return peer + " declined the contact request"
+	case r.HeldPermitExpiresAt != nil:
+		return peer + " has admitted you: the permit to send ends " + p.time(*r.HeldPermitExpiresAt)
+	}
+	return peer + " is " + r.State
+}
+
+const (
+	statePending  = "pending"  // one side has asked
+	stateRejected = "rejected" // the other has declined, and the table forgot it
+)
 
 type contactList []contactAnswer
 
@@ -140,7 +155,7 @@ func runContactList(ctx context.Context, a *app, state string) error {
 	default:
 		return usagef("--state is pending, admitted or blocked, not %q", state)
 	}
-	s, err := a.open(ctx)
+	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,17 +185,25 @@ func runContactAccept(ctx context.Context, a *app, typed, name string) error {
 	if err != nil {
 		return err
 	}
+	if name != "" { // first: a name that cannot be is no acceptance
+		if err := s.nameRequester(ctx, from, name); err != nil {
+			return err
+		}
+	}
 	c, err := s.Accept(ctx, from)
 	if err != nil {
 		return err
 	}
-	if name != "" {
-		if err := s.SetName(ctx, from, name); err != nil {
-			return err
-		}
-		c.Name = name
-	}
 	return a.print(newContactAnswer(c))
+}
+
+// nameRequester names somebody whose request waits, and nobody else.
+func (s *session) nameRequester(ctx context.Context, from, name string) error {
+	requests, err := s.Requests(ctx)
+	if err != nil || !slices.ContainsFunc(requests, func(r core.ContactRequest) bool { return r.From == from }) {
+		return err
+	}
+	return s.SetName(ctx, from, name)
 }
 
 // requester turns what a person typed into the ACE ID of somebody whose
@@ -197,7 +220,7 @@ func (s *session) requester(ctx context.Context, typed string) (string, error) {
 	}
 	id, err := completeID(typed, ids)
 	if errors.Is(err, errNoPrefix) {
-		return s.Resolve(ctx, typed)
+		return s.peer(ctx, typed)
 	}
 	return id, err
 }
@@ -225,5 +248,5 @@ func runContactReject(ctx context.Context, a *app, typed string) error {
 	if err := s.Reject(ctx, from); err != nil {
 		return err
 	}
-	return a.print(rejectedAnswer{from, "rejected"})
+	return a.print(rejectedAnswer{from, stateRejected})
 }

@@ -27,12 +27,17 @@ func envName(option string) string {
 	return "ACE_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }
 
-// readEnv sets the options that were not given from their variables.
+// readEnv sets the options that were not given from their variables. Where one
+// source of a passphrase was given, the variables of the others do not count.
 func (a *app) readEnv(cmd *cobra.Command) error {
 	global := cmd.Root().PersistentFlags()
+	sources := sourcesGiven(cmd)
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Changed || failed != nil || !hasEnv(f, global.Lookup(f.Name) != nil) {
+			return
+		}
+		if whose, ok := sourceOption(f.Name); ok && len(sources[whose]) > 0 {
 			return
 		}
 		text, ok := a.io.Getenv(envName(f.Name))

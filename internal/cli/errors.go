@@ -66,7 +66,7 @@ func newReport(err error, command string) report {
 	case errors.As(err, &s):
 		r.Code, r.Category, r.Retryable = s.code, string(fault.Local), s.code != codeDeclined
 	default:
-		r.Code, r.Category, r.ReportID = codeInternal, string(fault.Local), suite.NewMessageID()[:8]
+		r.Code, r.Category, r.Retryable, r.ReportID = codeInternal, string(fault.Local), true, suite.NewMessageID()[:8]
 	}
 	var e *fault.Error
 	if errors.As(err, &e) {

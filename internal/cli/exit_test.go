@@ -171,3 +171,50 @@ func TestPanic(t *testing.T) {
 		t.Errorf("error: %s", stderr.String())
 	}
 }
+
+// TestSignalKeepsTheNextStep: somebody who interrupts ace send --wait must not
+// be told to run it again, which would queue a second message.
+func TestSignalKeepsTheNextStep(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(signalError(syscall.SIGINT))
+	err := causeOf(ctx, hintf(context.Canceled, "the message is queued"))
+	if r := newReport(err, ""); r.Exit != exitInterrupted || r.Hint != "the message is queued" {
+		t.Errorf("%+v", r)
+	}
+	timedOut := newReport(causeOf(context.Background(), fmt.Errorf("x: %w", context.DeadlineExceeded)), "")
+	if timedOut.Exit != exitTransient || !timedOut.Retryable {
+		t.Errorf("%+v", timedOut)
+	}
+}
+
+// TestExitStatuses spells the promised statuses out once more: a script relies
+// on them, so a change of the table has to be made twice.
+func TestExitStatuses(t *testing.T) {
+	want := map[int]string{
+		10: "invalid_packet unsupported_version wrong_recipient stale_timestamp unsupported_schema invalid_body decryption_failed unknown_prekey replay_horizon relay_rejected invalid_argument budget_exceeded",
+		11: "unknown_peer",
+		12: "not_permitted not_registered",
+		13: "invalid_signature invalid_authorization invalid_kel kel_conflict stale_peer_binding stale_descriptor",
+		14: "delivery_rejected",
+		15: "expired",
+		16: "blocked_address",
+		20: "relay_unavailable relay_protocol_error fetch_failed",
+		31: "lock_busy",
+		32: "identity_unavailable",
+		33: "storage_failed",
+		34: "receiver_capacity",
+		35: "thread_busy",
+	}
+	codes := 0
+	for status, names := range want {
+		for name := range strings.FieldsSeq(names) {
+			codes++
+			if got := exitOf(fault.Code(name)); got != status {
+				t.Errorf("%s: status %d, want %d", name, got, status)
+			}
+		}
+	}
+	if known := len(protocolCodes(t)); codes < known {
+		t.Errorf("%d codes spelled out, of %d", codes, known)
+	}
+}

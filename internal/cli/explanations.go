@@ -66,8 +66,8 @@ func explanations() []explanation {
 		{"internal_error", "the relay failed", "run it again later"},
 		{codeInternal, "a bug in ace", "report it with the report id"},
 		{codeDeadline, "the time of --timeout passed; what is queued is still delivered", "run ace pull later, or wait longer with --timeout"},
-		{codeInterrupted, "a signal ended the command before its work was done", "run it again; nothing that was queued is lost"},
+		{codeInterrupted, "a signal ended the command before its work was done", "nothing that was queued is lost: see ace outbox list before you run it again"},
 		{codeDeclined, "a question was answered with no, or nobody could be asked", "give --yes to answer yes without a question"},
-		{codeEmpty, "there is nothing to show, and --fail-empty was given", "nothing"},
+		{codeEmpty, "there is nothing to show, and --fail-empty was given", "leave --fail-empty out where that is no failure"},
 	}
 }

@@ -71,7 +71,7 @@ func (a *app) describe(id *identity) (identityAnswer, error) {
 	}
 	s := id.settings
 	r := identityAnswer{
-		Name: id.name, ACEID: log.ACEID(), Relay: orNull(s.Relay), Handle: orNull(s.Handle),
+		Name: id.name, ACEID: log.ACEID(), Relay: orNull(s.Relay), Handle: orNull(handleAddress(s.Handle, s.Relay)),
 		Contact: s.Contact, Listed: s.Listed, Dev: s.Dev, Encrypted: encrypted,
 		KELSeq: log.Seq(), CreatedAt: log.Events()[0].TS, Folder: id.store.Dir(),
 	}

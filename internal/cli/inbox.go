@@ -111,14 +111,14 @@ func runInboxList(ctx context.Context, a *app, o inboxOptions) error {
 	if o.limit < 0 {
 		return usagef("--limit is not negative")
 	}
-	s, err := a.open(ctx)
+	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	from := o.from
 	if from != "" {
-		if from, err = s.Resolve(ctx, from); err != nil {
+		if from, err = s.peer(ctx, from); err != nil {
 			return err
 		}
 	}

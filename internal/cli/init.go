@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +79,9 @@ func (r initAnswer) text(p *page) {
 	if r.Published != nil {
 		r.Published.text(p)
 	}
+	if r.Relay == nil {
+		p.line("no relay yet, so nobody can reach it: set one later with ace --as %s publish --relay URL", r.Name)
+	}
 }
 
 func runInit(ctx context.Context, a *app, o initOptions) error {
@@ -90,7 +92,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 	if done, err := a.initExists(o); done || err != nil {
 		return err
 	}
-	s, err := a.newSettings(&o)
+	s, err := a.newSettings(ctx, &o)
 	if err != nil {
 		return err
 	}
@@ -100,12 +102,12 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 	}
 	defer clear(pass)
 	answer := initAnswer{Created: true, NextRoot: &nextRoot}
-	if answer.identityAnswer, err = a.describe(id); err != nil {
-		return err
-	}
 	var publishErr error
 	if !o.noPublish && s.Relay != "" {
 		answer.Published, publishErr = a.publishNew(ctx, id, pass)
+	}
+	if answer.identityAnswer, err = a.describe(id); err != nil {
+		return err
 	}
 	if err := a.print(answer); err != nil {
 		return err
@@ -134,7 +136,7 @@ func (a *app) initExists(o initOptions) (done bool, err error) {
 
 // newSettings decides what the new identity is to be, asking where there is
 // somebody to ask, before anything is made.
-func (a *app) newSettings(o *initOptions) (settings, error) {
+func (a *app) newSettings(ctx context.Context, o *initOptions) (settings, error) {
 	s := settings{Contact: o.contact, Listed: o.listed, Handle: o.handle}
 	if s.Contact != descriptor.ContactOpen && s.Contact != descriptor.ContactClosed {
 		return s, usagef("--contact is open or closed, not %q", o.contact)
@@ -154,26 +156,25 @@ func (a *app) newSettings(o *initOptions) (settings, error) {
 	for _, m := range accepted {
 		s.Accept[m.ID] = m.Digest
 	}
-	if err := a.chooseRelay(&s, o.name); err != nil {
+	if err := a.chooseRelay(ctx, &s, o.name); err != nil {
 		return s, err
 	}
-	return s, a.checkHandle(s)
+	return s, a.checkHandle(ctx, s)
 }
 
 // checkHandle asks before a handle is claimed: it is never renamed and never
 // given to somebody else (04#card-record).
-func (a *app) checkHandle(s settings) error {
+func (a *app) checkHandle(ctx context.Context, s settings) error {
 	if s.Handle == "" {
 		return nil
 	}
 	if !wire.IsHandle(s.Handle) {
 		return usagef("%q is no handle", s.Handle)
 	}
-	_, host, _ := strings.Cut(s.Relay, "://")
-	return a.confirm("The handle @" + s.Handle + "@" + host + " is for good: claim it?")
+	return a.confirm(ctx, "The handle "+handleAddress(s.Handle, s.Relay)+" is for good: claim it?")
 }
 
-func (a *app) chooseRelay(s *settings, name string) error {
+func (a *app) chooseRelay(ctx context.Context, s *settings, name string) error {
 	given := a.flags.relay
 	if given == "" {
 		given = a.conf.Identities[name].Relay
@@ -183,7 +184,7 @@ func (a *app) chooseRelay(s *settings, name string) error {
 	}
 	if given == "" && a.interactive() && !a.flags.yes {
 		var err error
-		if given, err = a.ask("Home relay, as https://HOST (empty for none yet)", ""); err != nil {
+		if given, err = a.ask(ctx, "Home relay, as https://HOST (empty for none yet)", ""); err != nil {
 			return err
 		}
 	}
@@ -198,7 +199,7 @@ func (a *app) chooseRelay(s *settings, name string) error {
 
 // create makes the identity and returns where its next root is.
 func (a *app) create(ctx context.Context, o initOptions, s settings) (id *identity, pass []byte, nextRoot string, err error) {
-	nextRoot, err = a.nextRootPath(o, &s)
+	nextRoot, err = a.nextRootPath(ctx, o, &s)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -229,26 +230,46 @@ func (a *app) create(ctx context.Context, o initOptions, s settings) (id *identi
 
 // nextRootPath says where the next root goes. A place that nobody chose is
 // noted in the settings, for the warning of ace status.
-func (a *app) nextRootPath(o initOptions, s *settings) (string, error) {
+func (a *app) nextRootPath(ctx context.Context, o initOptions, s *settings) (string, error) {
 	path := o.nextRootOut
 	if path == "" && a.interactive() && !a.flags.yes && !s.Dev {
 		var err error
-		if path, err = a.ask("File for the next root, best on another medium", a.recoveryPath(o.name)); err != nil {
+		if path, err = a.ask(ctx, "File for the next root, best on another medium", a.recoveryPath(o.name)); err != nil {
 			return "", err
 		}
 	}
 	if path == "" || path == a.recoveryPath(o.name) {
 		s.NextRoot = a.recoveryPath(o.name)
-		return s.NextRoot, nil
+		return s.NextRoot, a.checkApart(filepath.Dir(s.NextRoot))
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", fault.Wrap(fault.StorageFailed, err)
 	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
 		return "", usagef("--next-root-out: %v", err)
 	}
-	return path, nil
+	if _, err := os.Lstat(path); err == nil {
+		return "", usagef("--next-root-out: %s is there already, and no next root is ever replaced", path)
+	}
+	return path, a.checkApart(folder)
+}
+
+// checkApart refuses a next root inside the folder of all state, with which it
+// would be lost or stolen together (01#rotation-and-recovery).
+func (a *app) checkApart(folder string) error {
+	home, err := filepath.Abs(a.dataDir())
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		home = real
+	}
+	if below, err := filepath.Rel(home, folder); err == nil && filepath.IsLocal(below) {
+		return usagef("--next-root-out: the next root is kept apart from the rest, not in %s", home)
+	}
+	return nil
 }
 
 func (a *app) newPassphrase(ctx context.Context, name string) ([]byte, error) {
@@ -257,7 +278,7 @@ func (a *app) newPassphrase(ctx context.Context, name string) ([]byte, error) {
 		return pass, err
 	}
 	if a.interactive() && !a.flags.yes && a.configuredSource(name).Source != sourceNone {
-		if pass, err = a.askNewPassphrase("the identity " + name); err != nil || pass != nil {
+		if pass, err = a.askNewPassphrase(ctx, "the identity "+name); err != nil || pass != nil {
 			return pass, err
 		}
 	}
@@ -272,7 +293,7 @@ func (a *app) nextPassphrase(ctx context.Context, o initOptions, pass []byte) ([
 		return o.nextPass.read(ctx, a.io)
 	}
 	if a.interactive() && !a.flags.yes && !a.flags.passphrase.given() && a.configuredSource(o.name).Source != sourceNone {
-		return a.askNewPassphrase("the next root")
+		return a.askNewPassphrase(ctx, "the next root")
 	}
 	return pass, nil
 }
@@ -284,6 +305,10 @@ func (a *app) publishNew(ctx context.Context, id *identity, pass []byte) (*publi
 	}
 	defer s.Close()
 	answer, err := a.publish(ctx, s, false)
+	if handleTaken(err) { // it is never to be had, so it is not asked for again
+		id.settings.Handle = ""
+		return nil, errors.Join(err, id.settings.write(id.store.Dir()))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -23,7 +25,7 @@ type IO struct {
 	// Unsetenv removes a variable, so that child processes do not get it.
 	Unsetenv func(string)
 	// Password reads one line from the terminal without showing it.
-	Password func() ([]byte, error)
+	Password func(context.Context) ([]byte, error)
 	// Now returns Unix seconds.
 	Now func() int64
 
@@ -39,7 +41,7 @@ func System() IO {
 		ErrTTY:   term.IsTerminal(int(os.Stderr.Fd())),
 		Getenv:   os.LookupEnv,
 		Unsetenv: func(name string) { os.Unsetenv(name) },
-		Password: func() ([]byte, error) { return term.ReadPassword(int(os.Stdin.Fd())) },
+		Password: readPassword,
 		Now:      func() int64 { return time.Now().Unix() },
 	}
 	if o.OutTTY {
@@ -51,6 +53,21 @@ func System() IO {
 		}
 	}
 	return o
+}
+
+// readPassword reads a line from the terminal, which is as before when a signal
+// ends the waiting.
+func readPassword(ctx context.Context) ([]byte, error) {
+	fd := int(os.Stdin.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return nil, err
+	}
+	pass, err := interruptible(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
+	if ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), term.Restore(fd, before))
+	}
+	return pass, err
 }
 
 // env returns a variable of the environment, "" when it is not set.

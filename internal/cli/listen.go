@@ -89,7 +89,7 @@ func (e requestEvent) text(p *page) {
 	p.line("%s\t%s\tasks for contact\t%s", p.time(e.ReceivedAt), p.id(e.From), p.quote(e.Untrusted.Note))
 }
 func (e contactEvent) text(p *page) {
-	p.line("%s\t%s\tcontact %s", p.time(p.app.io.Now()), p.peer(e.ACEID, e.PeerName), e.State)
+	p.line("%s\t%s", p.time(p.app.io.Now()), e.news(p))
 }
 func (e connectionEvent) text(*page) {}
 func (e endEvent) text(*page)        {}
@@ -110,14 +110,11 @@ type listener struct {
 func runListen(ctx context.Context, a *app, once bool) error {
 	s, err := a.open(ctx)
 	if err != nil {
-		return err
+		return a.streamError(err)
 	}
 	defer s.Close()
-	if a.flags.timeoutGiven {
-		var cancel context.CancelFunc
-		ctx, cancel = a.deadline(ctx)
-		defer cancel()
-	}
+	ctx, cancel := a.givenDeadline(ctx)
+	defer cancel()
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
 	l := &listener{app: a, session: s, enough: stop, once: once}
@@ -135,10 +132,7 @@ func (l *listener) on(e core.Event) {
 	if l.failed != nil || l.once && l.processed > 0 {
 		return // it is stored, and the end is under way
 	}
-	if !l.ready {
-		l.ready = true
-		l.print(readyEvent{Event: "ready", Identity: l.session.ACEID(), Relay: l.session.relay})
-	}
+	l.begin()
 	if e.Connection != nil && e.Connection.State == "connected" && !l.connected {
 		l.connected = true // "ready" has said so
 		return
@@ -151,6 +145,15 @@ func (l *listener) on(e core.Event) {
 			l.enough()
 		}
 	}
+}
+
+// begin prints the first line, once.
+func (l *listener) begin() {
+	if l.ready {
+		return
+	}
+	l.ready = true
+	l.print(readyEvent{Event: "ready", Identity: l.session.ACEID(), Relay: l.session.relay})
 }
 
 func (l *listener) result(e core.Event) result {
@@ -167,13 +170,21 @@ func (l *listener) result(e core.Event) result {
 	case e.Connection != nil:
 		c := e.Connection
 		if !l.app.flags.json {
-			l.app.say("%s %s", c.State, clean(c.Reason, false))
+			l.app.say("%s", connectionText(*c))
 			return nil
 		}
 		return connectionEvent{"connection", c.State, c.InSeconds, c.Reason}
 	}
 	l.app.tellEvent(e)
 	return nil
+}
+
+// connectionText tells people of the stream.
+func connectionText(c core.ConnectionEvent) string {
+	if c.Reason == "" {
+		return c.State
+	}
+	return fmt.Sprintf("%s in %d s: %s", c.State, c.InSeconds, clean(c.Reason, false))
 }
 
 func (l *listener) print(r result) {
@@ -196,13 +207,19 @@ func (l *listener) end(ctx context.Context, err error) error {
 	case err == nil:
 		err = fmt.Errorf("listening ended by itself")
 	}
-	if l.app.flags.json {
-		l.app.printJSON(errorEvent{"error", newReport(err, l.app.command)})
+	return l.app.streamError(err)
+}
+
+// streamError makes an error the last line of a stream and returns it.
+func (a *app) streamError(err error) error {
+	if a.flags.json {
+		a.printJSON(errorEvent{"error", newReport(err, a.command)})
 	}
 	return err
 }
 
 func (l *listener) last(reason string) error {
+	l.begin()
 	if err := l.app.print(endEvent{Event: "end", Reason: reason, Processed: l.processed}); err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func runLookup(ctx context.Context, a *app, peers []string) error {
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
 	return a.forEach(ctx, peers, func(typed string) error {
-		id, err := s.Resolve(ctx, typed)
+		id, err := s.peer(ctx, typed)
 		if err != nil {
 			return err
 		}
@@ -135,15 +135,11 @@ func describeDescriptor(d *descriptor.PublishedAgent) descriptorAnswer {
 
 func describeCard(b *descriptor.CardBundle) cardAnswer {
 	r := cardAnswer{
-		IssuedAt: b.IssuedAt, Home: b.Home, Contact: b.Contact, Listed: b.Listed,
+		IssuedAt: b.IssuedAt, Home: b.Home, Handle: orNull(handleAddress(b.Handle, b.Home)), Contact: b.Contact, Listed: b.Listed,
 		Untrusted: cardUntrusted{
 			Description: b.Card.Description, Image: b.Card.Image,
 			Tags: append([]string{}, b.Card.Tags...), Pay: append([]string{}, b.Pay...),
 		},
-	}
-	if b.Handle != "" {
-		_, host, _ := strings.Cut(b.Home, "://")
-		r.Handle = orNull("@" + b.Handle + "@" + host)
 	}
 	return r
 }

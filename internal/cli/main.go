@@ -87,13 +87,30 @@ func (a *app) finish(ctx context.Context, err error) int {
 	case errors.As(err, &said):
 		return said.status
 	}
-	// Whatever failed after a signal failed because of it.
-	var signalled *statusError
-	if errors.As(context.Cause(ctx), &signalled) && signalled.code == codeInterrupted {
-		err = signalled
-	}
+	err = causeOf(ctx, err)
 	a.printError(err)
 	return exitOf(err)
+}
+
+// causeOf returns why a command really failed: whatever failed after a signal
+// failed because of it, and a step that --timeout cut off tells so. The next
+// step to take stays.
+func causeOf(ctx context.Context, err error) error {
+	cause := err
+	var signalled *statusError
+	switch {
+	case errors.As(context.Cause(ctx), &signalled) && signalled.code == codeInterrupted:
+		cause = signalled
+	case fault.CodeOf(err) == "" && errors.Is(err, context.DeadlineExceeded):
+		cause = fault.New(fault.RelayUnavailable, "the time of --timeout passed")
+	default:
+		return err
+	}
+	var h *hinted
+	if errors.As(err, &h) {
+		return hintf(cause, "%s", h.hint)
+	}
+	return cause
 }
 
 // watchedWriter keeps the first error of a write and tells of it, so that the

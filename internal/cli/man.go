@@ -20,7 +20,7 @@ func newManCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "man [-o DIR] [PAGE]",
 		Short:   "Print a manual page, or write them all",
-		Example: "  ace man | man -l -\n  ace man -o ~/.local/share/man/man1",
+		Example: "  ace man | man -l -\n  ace man -o man",
 	}
 	c.Flags().StringVarP(&dir, "output", "o", "", "write all pages to this `DIR`")
 	return a.leaf(c, 0, 1, nil, func(_ context.Context, args []string) error { return runMan(a, c.Root(), args, dir) })
@@ -178,7 +178,11 @@ func manFlags(b *bytes.Buffer, flags *pflag.FlagSet) {
 			name = "\\-" + roff(f.Shorthand) + ", " + name
 		}
 		value, text := pflag.UnquoteUsage(f)
-		if value != "" {
+		switch {
+		case f.Value.Type() == "count":
+		case value != "" && f.NoOptDefVal != "":
+			name += "[=" + roff(value) + "]"
+		case value != "":
 			name += " " + roff(value)
 		}
 		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", name, roff(text))

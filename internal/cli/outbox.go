@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,10 +29,15 @@ func newOutboxListCmd(a *app) *cobra.Command {
 }
 
 func newOutboxShowCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show MESSAGE_ID", Short: "Show a message you have queued"}
+	c := &cobra.Command{Use: "show MESSAGE_ID", Short: "Show a message you have queued", Long: "Show a message you have queued. The start of its ID is enough, at least 8\ncharacters."}
 	return a.leaf(c, 1, 1, []any{outgoingDetail{}}, func(ctx context.Context, args []string) error {
 		return runOutboxShow(ctx, a, args[0])
 	})
+}
+
+// outgoingStates lists the states that --state takes.
+func outgoingStates() []string {
+	return []string{core.StateQueued, core.StateRelayed, core.StateDelivered, core.StateRejected, core.StateExpired, core.StateAbandoned}
 }
 
 // outgoingAnswer is one entry of the Outbox.
@@ -64,11 +71,11 @@ func newOutgoingAnswer(o core.Outgoing) outgoingAnswer {
 func (r outgoingAnswer) text(p *page) {
 	to := p.peer(r.To, r.PeerName)
 	switch r.State {
-	case stateDelivered:
+	case core.StateDelivered:
 		p.line("delivered %s to %s: the signed receipt is verified", r.MessageID, to)
-	case stateRejected:
+	case core.StateRejected:
 		p.line("rejected %s by %s: %s", r.MessageID, to, clean(orDash(r.RemoteCode), false))
-	case stateQueued, stateRelayed:
+	case core.StateQueued, core.StateRelayed:
 		p.line("%s %s to %s", r.State, r.MessageID, to)
 		if r.NextAttemptAt != nil {
 			p.line("next attempt %s", p.time(*r.NextAttemptAt))
@@ -83,12 +90,15 @@ type outgoingList []outgoingAnswer
 func (r outgoingList) text(p *page) {
 	p.head("MESSAGE", "TO", "STATE", "TYPE", "ATTEMPTS", "QUEUED", "NEXT ATTEMPT")
 	for _, o := range r {
-		p.row(o.MessageID, p.peer(o.To, o.PeerName), o.State, clean(o.Type, false), fmt.Sprint(o.Attempts), p.time(o.QueuedAt), p.timeOr(o.NextAttemptAt))
+		p.row(p.messageID(o.MessageID), p.peer(o.To, o.PeerName), o.State, clean(o.Type, false), fmt.Sprint(o.Attempts), p.time(o.QueuedAt), p.timeOr(o.NextAttemptAt))
 	}
 }
 
 func runOutboxList(ctx context.Context, a *app, state string, failEmpty bool) error {
-	s, err := a.open(ctx)
+	if state != "" && !slices.Contains(outgoingStates(), state) {
+		return usagef("--state is one of %s, not %q", strings.Join(outgoingStates(), ", "), state)
+	}
+	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,9 +131,9 @@ func (r outgoingDetail) text(p *page) {
 	}
 	p.row("state", r.State)
 	switch r.State {
-	case stateDelivered:
+	case core.StateDelivered:
 		p.row("receipt", "verified, signed by "+r.To)
-	case stateRejected:
+	case core.StateRejected:
 		p.row("receipt", "verified, rejected with "+clean(orDash(r.RemoteCode), false))
 	}
 	p.row("queued", p.time(r.QueuedAt))
@@ -140,16 +150,30 @@ func (r outgoingDetail) text(p *page) {
 	if r.LastError != nil {
 		p.row("last error", clean(*r.LastError, false))
 	}
-	p.row("body", clean(string(r.Body), false))
+	p.row("body", string(cleanJSON(r.Body)))
+}
+
+// outgoing finds an entry by its message ID or, as lists on a terminal show it,
+// by the start of it.
+func (s *session) outgoing(ctx context.Context, typed string) (core.Outgoing, error) {
+	entries, err := s.Outbox(ctx)
+	if err != nil {
+		return core.Outgoing{}, err
+	}
+	entries = slices.DeleteFunc(entries, func(e core.Outgoing) bool { return !strings.HasPrefix(e.MessageID, typed) })
+	if len(typed) >= messageIDShown && len(entries) == 1 {
+		return entries[0], nil
+	}
+	return s.OutboxEntry(ctx, typed)
 }
 
 func runOutboxShow(ctx context.Context, a *app, id string) error {
-	s, err := a.open(ctx)
+	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	entry, err := s.OutboxEntry(ctx, id)
+	entry, err := s.outgoing(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -49,8 +49,7 @@ func (a *app) printJSON(v any) error {
 		return err
 	}
 	if len(a.flags.fields) == 0 && a.flags.query == nil {
-		_, err = a.io.Out.Write(append(data, '\n'))
-		return err
+		return a.writeJSON(data)
 	}
 	var doc any
 	if err := json.Unmarshal(data, &doc); err != nil {
@@ -65,17 +64,24 @@ func (a *app) printJSON(v any) error {
 	if data, err = json.Marshal(doc); err != nil {
 		return err
 	}
-	_, err = a.io.Out.Write(append(data, '\n'))
+	return a.writeJSON(data)
+}
+
+func (a *app) writeJSON(data []byte) error {
+	_, err := fmt.Fprintf(a.io.Out, "%s\n", cleanJSON(data))
 	return err
 }
 
-// printQuery writes what --jq makes of a document: strings as they are, the
-// rest as JSON.
+// printQuery writes what --jq makes of a document: the strings themselves, made
+// safe where a terminal would act on them, and the rest as JSON.
 func (a *app) printQuery(doc any) error {
 	iter := a.flags.query.Run(doc)
 	for {
 		v, ok := iter.Next()
 		if !ok {
+			return nil
+		}
+		if halt, isHalt := v.(*gojq.HaltError); isHalt && halt.Value() == nil {
 			return nil
 		}
 		if err, isErr := v.(error); isErr {
@@ -87,7 +93,10 @@ func (a *app) printQuery(doc any) error {
 			if err != nil {
 				return err
 			}
-			text = string(data)
+			text = string(cleanJSON(data))
+		}
+		if isString && a.io.OutTTY {
+			text = clean(text, true)
 		}
 		if _, err := fmt.Fprintln(a.io.Out, text); err != nil {
 			return err
@@ -177,7 +186,7 @@ func (p *page) peerFull(aceID string, name *string) string {
 }
 
 // messageID shows a message ID: whole in a pipe, on a terminal the part that is
-// enough for ace read.
+// enough for ace read and ace outbox show.
 func (p *page) messageID(id string) string {
 	if p.app.io.OutTTY && len(id) > messageIDShown {
 		return id[:messageIDShown]

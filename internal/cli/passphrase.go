@@ -8,7 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
@@ -59,6 +63,46 @@ func (s passphraseSource) check() error {
 	return nil
 }
 
+// sourceOption says whose passphrase an option is a source of: "" stands for
+// the identity.
+func sourceOption(name string) (whose string, ok bool) {
+	for _, source := range []string{"file", "fd", "command"} {
+		if whose, ok = strings.CutSuffix(name, "passphrase-"+source); ok {
+			return whose, true
+		}
+	}
+	return "", false
+}
+
+// sourcesGiven returns the options that name a source, by whose passphrase it
+// is.
+func sourcesGiven(cmd *cobra.Command) map[string][]string {
+	given := map[string][]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if whose, ok := sourceOption(f.Name); ok {
+			given[whose] = append(given[whose], "--"+f.Name)
+		}
+	})
+	return given
+}
+
+// checkSources refuses two sources of one passphrase, and a descriptor that
+// cannot be one: it must not be taken for no source.
+func checkSources(cmd *cobra.Command) error {
+	for _, names := range sourcesGiven(cmd) {
+		if len(names) > 1 {
+			return usagef("%s exclude each other", strings.Join(names, " and "))
+		}
+	}
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, ok := sourceOption(f.Name); ok && strings.HasPrefix(f.Value.String(), "-") && f.Value.Type() == "int" {
+			err = usagef("--%s is the number of a file descriptor, not %s", f.Name, f.Value)
+		}
+	})
+	return err
+}
+
 // given reports whether an option names a source.
 func (s passphraseSource) given() bool { return s.File != "" || s.shell != "" || s.fd >= 0 }
 
@@ -94,7 +138,7 @@ func (s passphraseSource) read(ctx context.Context, o IO) ([]byte, error) {
 	var err error
 	switch {
 	case s.fd >= 0:
-		text, err = readDescriptor(s.fd, o)
+		text, err = readDescriptor(ctx, s.fd, o)
 	case s.shell != "":
 		text, err = runForPassphrase(ctx, o, []string{"sh", "-c", s.shell}, passphraseTimeout)
 	case s.File != "":
@@ -109,7 +153,7 @@ func (s passphraseSource) read(ctx context.Context, o IO) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fault.Wrapf(fault.IdentityUnavailable, err, "passphrase")
+		return nil, hintf(fault.Wrapf(fault.IdentityUnavailable, err, "passphrase"), sourceHint)
 	}
 	if len(text) > passphraseLimit {
 		return nil, fault.New(fault.IdentityUnavailable, "the passphrase source gave more than %d bytes", passphraseLimit)
@@ -117,12 +161,15 @@ func (s passphraseSource) read(ctx context.Context, o IO) ([]byte, error) {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) == 0 {
-		return nil, fault.New(fault.IdentityUnavailable, "the passphrase source gave an empty line")
+		return nil, hintf(fault.New(fault.IdentityUnavailable, "the passphrase source gave an empty line"), sourceHint)
 	}
 	return line, nil
 }
 
-func readDescriptor(fd int, o IO) ([]byte, error) {
+// sourceHint helps with a source that gives no passphrase.
+const sourceHint = "the first line of the file, descriptor or output of the command is the passphrase"
+
+func readDescriptor(ctx context.Context, fd int, o IO) ([]byte, error) {
 	in := o.In
 	if fd != 0 {
 		f := os.NewFile(uintptr(fd), "passphrase")
@@ -132,7 +179,7 @@ func readDescriptor(fd int, o IO) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	line, err := readLine(in)
+	line, err := interruptible(ctx, func() (string, error) { return readLine(in) })
 	return []byte(line), err
 }
 
@@ -165,7 +212,7 @@ func (a *app) unlockPassphrase(ctx context.Context, identity string) ([]byte, er
 		return pass, err
 	}
 	if a.interactive() {
-		return a.askPassphrase("Passphrase of " + identity)
+		return a.askPassphrase(ctx, "Passphrase of "+identity)
 	}
 	return nil, hintf(fault.New(fault.IdentityUnavailable, "the identity %q needs its passphrase", identity),
 		"use --passphrase-file, --passphrase-fd, --passphrase-command or ACE_PASSPHRASE_FILE")

@@ -94,7 +94,7 @@ func TestInitAsks(t *testing.T) {
 	typed := [][]byte{[]byte("correct horse"), []byte("correct horse"), nil}
 	o := s.io("https://relay.example\n" + next + "\n")
 	o.Err, o.InTTY, o.ErrTTY = &asked, true, true
-	o.Password = func() ([]byte, error) {
+	o.Password = func(context.Context) ([]byte, error) {
 		p := typed[0]
 		typed = typed[1:]
 		return p, nil
@@ -121,7 +121,7 @@ func TestDifferentPassphrases(t *testing.T) {
 	n := byte('a')
 	o := s.io("\n\n")
 	o.InTTY, o.ErrTTY = true, true
-	o.Password = func() ([]byte, error) { n++; return []byte{n}, nil }
+	o.Password = func(context.Context) ([]byte, error) { n++; return []byte{n}, nil }
 	if status := run(context.Background(), []string{"init", "--no-publish"}, o); status != exitDeclined {
 		t.Errorf("status %d", status)
 	}

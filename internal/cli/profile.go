@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -96,7 +97,7 @@ func (r profileAnswer) text(p *page) {
 	for _, m := range r.Messages {
 		p.row("message", clean(m.Type, false), m.Digest)
 		if p.app.command == "ace profile show" {
-			p.line("%s", clean(string(m.Schema), false))
+			p.line("%s", cleanJSON(m.Schema))
 		}
 	}
 }
@@ -136,7 +137,7 @@ func runProfileShow(a *app, name string) error {
 const manifestLimit = 1 << 20
 
 func runProfileDigest(a *app, file string) error {
-	text, err := a.readArg(file, manifestLimit)
+	text, err := a.readArg(file, manifestLimit, fault.InvalidArgument)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,8 @@ func runPublish(ctx context.Context, a *app, force bool, handle string) error {
 	if err != nil {
 		return err
 	}
-	changed, err := a.changeSettings(id, handle)
+	before := id.settings.Handle
+	changed, err := a.changeSettings(ctx, id, handle)
 	if err != nil {
 		return err
 	}
@@ -72,6 +73,9 @@ func runPublish(ctx context.Context, a *app, force bool, handle string) error {
 	}
 	defer s.Close()
 	answer, err := a.publish(ctx, s, force)
+	if err != nil && before != "" && before != id.settings.Handle {
+		return withHint(err, "a handle is for good: %s cannot be given up once it is claimed", handleAddress(before, s.relay))
+	}
 	if err != nil {
 		return err
 	}
@@ -85,10 +89,10 @@ func runPublish(ctx context.Context, a *app, force bool, handle string) error {
 
 // changeSettings takes the relay of the command line for an identity that has
 // none, and the handle. They are kept once they have been published.
-func (a *app) changeSettings(id *identity, handle string) (changed bool, err error) {
+func (a *app) changeSettings(ctx context.Context, id *identity, handle string) (changed bool, err error) {
 	s := &id.settings
 	if s.Relay == "" && a.flags.relay != "" {
-		if err := a.chooseRelay(s, id.name); err != nil {
+		if err := a.chooseRelay(ctx, s, id.name); err != nil {
 			return false, err
 		}
 		changed = true
@@ -97,15 +101,21 @@ func (a *app) changeSettings(id *identity, handle string) (changed bool, err err
 		return changed, nil
 	}
 	s.Handle = handle
-	return true, a.checkHandle(*s)
+	return true, a.checkHandle(ctx, *s)
+}
+
+// handleTaken reports whether a relay refused a handle because somebody else has
+// it, which is for good.
+func handleTaken(err error) bool {
+	var e *fault.Error
+	return errors.As(err, &e) && e.Remote == string(relayapi.HandleTaken)
 }
 
 func (a *app) publish(ctx context.Context, s *session, force bool) (publishedAnswer, error) {
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
 	p, err := s.Publish(ctx, core.PublishOptions{Force: force})
-	var e *fault.Error
-	if errors.As(err, &e) && e.Remote == string(relayapi.HandleTaken) {
+	if handleTaken(err) {
 		err = hintf(err, "choose another one: ace --as %s publish --handle NAME", s.id.name)
 	}
 	return publishedAnswer{

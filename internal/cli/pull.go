@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,18 +24,19 @@ that are due of your own messages. Then end: for cron.`,
 
 // pullAnswer counts what a drain of the inbox did.
 type pullAnswer struct {
-	Fetched         int  `json:"fetched"`
-	Messages        int  `json:"messages"`
-	Duplicates      int  `json:"duplicates"`
-	Receipts        int  `json:"receipts"`
-	ContactRequests int  `json:"contact_requests"`
-	ContactAnswers  int  `json:"contact_answers"`
-	Dropped         int  `json:"dropped"`
-	Rejected        int  `json:"rejected"`
-	Quarantined     int  `json:"quarantined"`
-	Relayed         int  `json:"relayed"`
-	Held            bool `json:"held"`
-	Retrying        bool `json:"retrying"`
+	Fetched         int `json:"fetched"`
+	Messages        int `json:"messages"`
+	Duplicates      int `json:"duplicates"`
+	Receipts        int `json:"receipts"`
+	ContactRequests int `json:"contact_requests"`
+	// Contacts are those that came about, or were declined.
+	Contacts    []contactAnswer `json:"contacts"`
+	Dropped     int             `json:"dropped"`
+	Rejected    int             `json:"rejected"`
+	Quarantined int             `json:"quarantined"`
+	Relayed     int             `json:"relayed"`
+	Held        bool            `json:"held"`
+	Retrying    bool            `json:"retrying"`
 }
 
 func (r pullAnswer) text(p *page) {
@@ -42,7 +44,7 @@ func (r pullAnswer) text(p *page) {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{r.Messages, "message"}, {r.Receipts, "receipt"}, {r.ContactRequests, "contact request"}, {r.ContactAnswers, "contact answer"}} {
+	}{{r.Messages, "message"}, {r.Receipts, "receipt"}, {r.ContactRequests, "contact request"}, {len(r.Contacts), "contact answer"}} {
 		if c.n > 0 {
 			news = append(news, count(c.n, c.what))
 		}
@@ -51,6 +53,12 @@ func (r pullAnswer) text(p *page) {
 		news = []string{"nothing new"}
 	}
 	p.line("%s", strings.Join(news, ", "))
+	for _, c := range r.Contacts {
+		p.line("%s", c.news(p))
+	}
+	if r.ContactRequests > 0 {
+		p.line("ace contact requests shows who asks")
+	}
 	if refused := r.Rejected + r.Dropped + r.Quarantined; refused > 0 {
 		p.line("%s not taken: %d rejected, %d dropped, %d set aside", count(refused, "packet"), r.Rejected, r.Dropped, r.Quarantined)
 	}
@@ -74,25 +82,35 @@ func runPull(ctx context.Context, a *app, most int) error {
 		return err
 	}
 	defer s.Close()
-	answers := 0
+	ctx, cancel := a.givenDeadline(ctx)
+	defer cancel()
+	contacts := []contactAnswer{}
 	r, err := s.Pull(ctx, most, func(e core.Event) {
 		a.tellEvent(e)
 		if e.Contact != nil {
-			answers++
+			contacts = append(contacts, newContactAnswer(*e.Contact))
 		}
 	})
 	if err != nil {
-		return err
+		return pullEnded(ctx, err)
 	}
 	relayed, err := s.RetryDue(ctx)
 	if err != nil {
-		return err
+		return pullEnded(ctx, err)
 	}
 	return a.print(pullAnswer{
 		Fetched: r.Fetched, Messages: r.Delivered, Duplicates: r.Duplicates, Receipts: r.Receipts,
-		ContactRequests: r.ContactRequests, ContactAnswers: answers, Dropped: r.Dropped, Rejected: r.Rejected, Quarantined: r.Quarantined,
+		ContactRequests: r.ContactRequests, Contacts: contacts, Dropped: r.Dropped, Rejected: r.Rejected, Quarantined: r.Quarantined,
 		Relayed: relayed, Held: r.Held, Retrying: r.Retrying,
 	})
+}
+
+// pullEnded says what became of a pull that --timeout ended.
+func pullEnded(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errDeadline) {
+		return hintf(errDeadline, "what was fetched is stored, and the rest waits at the relay: run ace pull again")
+	}
+	return err
 }
 
 // tellEvent tells on standard error, with --verbose, what was received.
@@ -108,7 +126,7 @@ func (a *app) tellEvent(e core.Event) {
 	case e.Request != nil:
 		a.say("contact request from %s", e.Request.From)
 	case e.Contact != nil:
-		a.say("contact %s: %s", e.Contact.ACEID, e.Contact.State)
+		a.say("contact %s: %s", e.Contact.ACEID, newContactAnswer(*e.Contact).State)
 	case e.Dropped != nil:
 		a.say("dropped %s from %s: %s", clean(e.Dropped.MessageID, false), clean(e.Dropped.From, false), e.Dropped.Code)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -31,17 +32,18 @@ func (r messageAnswer) text(p *page) {
 	p.row("signed", p.time(r.SentAt))
 	p.row("received", p.time(r.ReceivedAt))
 	p.line("")
-	p.line("%s", clean(r.preview(), true))
+	for line := range strings.Lines(clean(r.preview(), true)) {
+		p.line("  %s", strings.TrimSuffix(line, "\n")) // no line of the body can pass for one of ours
+	}
 }
 
-// rawBody prints the body of a message alone. JSON escapes what a terminal
-// would act on, except above ASCII.
+// rawBody prints the body of a message alone.
 type rawBody struct{ messageAnswer }
 
-func (r rawBody) text(p *page) { p.line("%s", clean(string(r.Untrusted.Body), false)) }
+func (r rawBody) text(p *page) { p.line("%s", cleanJSON(r.Untrusted.Body)) }
 
 func runRead(ctx context.Context, a *app, ids []string, raw, markRead bool) error {
-	s, err := a.open(ctx)
+	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}

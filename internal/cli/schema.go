@@ -10,9 +10,6 @@ import (
 
 // printSchema prints the JSON Schema of a command's answers.
 func (a *app) printSchema(answers []any) error {
-	if len(answers) == 0 {
-		return usagef("%s does not answer with JSON", a.command)
-	}
 	schema := schemaOf(answers)
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	schema["title"] = a.command
@@ -96,9 +93,8 @@ func membersOf(t reflect.Type) []member {
 	return all
 }
 
-// printFields lists the members that --fields takes.
-func (a *app) printFields(answers []any) error {
-	var names []string
+// fieldNames returns the members that --fields takes.
+func fieldNames(answers []any) (names []string) {
 	for _, v := range answers {
 		t := reflect.TypeOf(v)
 		if t.Kind() == reflect.Slice {
@@ -110,7 +106,29 @@ func (a *app) printFields(answers []any) error {
 			}
 		}
 	}
-	for _, name := range names {
+	return names
+}
+
+// checkFields refuses a member that no answer has: leaving it out in silence
+// would look like a missing value.
+func (a *app) checkFields(answers []any) error {
+	names := fieldNames(answers)
+	for _, f := range a.flags.fields {
+		if slices.Contains(names, f) {
+			continue
+		}
+		err := usagef("--fields: %s answers with no member %q", a.command, f)
+		if near := nearest(f, names); near != "" {
+			return hintf(err, "did you mean %s?", near)
+		}
+		return hintf(err, "--fields help lists them")
+	}
+	return nil
+}
+
+// printFields lists the members that --fields takes.
+func (a *app) printFields(answers []any) error {
+	for _, name := range fieldNames(answers) {
 		if _, err := fmt.Fprintln(a.io.Out, name); err != nil {
 			return err
 		}

@@ -22,14 +22,6 @@ type sendOptions struct {
 	thread, requestID  string
 }
 
-// The states of an outgoing message that waiting and text depend on.
-const (
-	stateQueued    = "queued"
-	stateRelayed   = "relayed"
-	stateDelivered = "delivered"
-	stateRejected  = "rejected"
-)
-
 func newSendCmd(a *app) *cobra.Command {
 	var o sendOptions
 	c := &cobra.Command{
@@ -46,8 +38,8 @@ there, without the line break at its end.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.connect, "connect", false, "ask for contact first where need be, and wait for the answer")
-	f.StringVar(&o.wait, "wait", "", "wait until the message is `relayed` or, by default, delivered")
-	f.Lookup("wait").NoOptDefVal = stateDelivered
+	f.StringVar(&o.wait, "wait", "", "wait until the message has this `STATE`: delivered, if none is given, or relayed")
+	f.Lookup("wait").NoOptDefVal = core.StateDelivered
 	f.BoolVar(&o.noAttempt, "no-attempt", false, "queue only")
 	f.StringVar(&o.messageType, "type", profileText, "message `TYPE`")
 	f.StringVar(&o.body, "body", "", "message body as `JSON`, in place of TEXT")
@@ -60,11 +52,14 @@ there, without the line break at its end.`,
 }
 
 func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
-	if o.wait != "" && o.wait != stateRelayed && o.wait != stateDelivered {
+	if o.wait != "" && o.wait != core.StateRelayed && o.wait != core.StateDelivered {
 		return usagef("--wait is relayed or delivered, not %q", o.wait)
 	}
 	if o.wait != "" && o.noAttempt {
 		return usagef("--wait and --no-attempt exclude each other")
+	}
+	if o.thread != "" && !wire.IsThreadID(o.thread) {
+		return usagef("--thread is text of at most %d characters without control characters", wire.MaxThreadIDLength)
 	}
 	body, err := a.sendBody(args[1:], o)
 	if err != nil {
@@ -77,7 +72,7 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 	defer s.Close()
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	peer, err := s.Resolve(ctx, args[0])
+	peer, err := s.other(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -114,7 +109,7 @@ func (a *app) connectFirst(ctx context.Context, s *session, peer string, o sendO
 // became of the message. A failed attempt is no failure of a command that only
 // promised to queue.
 func (a *app) attemptAndWait(ctx context.Context, s *session, out core.Outgoing, o sendOptions) error {
-	if !o.noAttempt && out.State == stateQueued && out.Attempts == 0 {
+	if !o.noAttempt && out.State == core.StateQueued && out.Attempts == 0 {
 		var err error
 		if out, err = s.attempt(ctx, out); err != nil {
 			a.warn("not relayed yet: %s", clean(err.Error(), false))
@@ -144,7 +139,7 @@ func (s *session) attempt(ctx context.Context, out core.Outgoing) (core.Outgoing
 // awaitOutgoing receives until the message has come as far as wanted, making
 // the attempts that fall due meanwhile.
 func (s *session) awaitOutgoing(ctx context.Context, out core.Outgoing, wanted string) (core.Outgoing, error) {
-	if wanted == stateRelayed && out.State != stateQueued {
+	if wanted == core.StateRelayed && out.State != core.StateQueued {
 		return out, outcome(out)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -157,7 +152,7 @@ func (s *session) awaitOutgoing(ctx context.Context, out core.Outgoing, wanted s
 			return false, err
 		}
 		out = now
-		return out.SettledAt != 0 || wanted == stateRelayed && out.State == stateRelayed, nil
+		return out.SettledAt != 0 || wanted == core.StateRelayed && out.State == core.StateRelayed, nil
 	})
 	if err != nil {
 		return out, hintf(err, "the message is queued and its attempts go on: ace outbox show %s", out.MessageID)
@@ -190,9 +185,9 @@ func (s *session) retryWhenDue(ctx context.Context, messageID string) <-chan str
 // outcome is the error of a message that did not arrive.
 func outcome(out core.Outgoing) error {
 	switch out.State {
-	case stateQueued, stateRelayed, stateDelivered:
+	case core.StateQueued, core.StateRelayed, core.StateDelivered:
 		return nil
-	case stateRejected:
+	case core.StateRejected:
 		e := fault.New(fault.DeliveryRejected, "the peer rejected the message: %q", out.RemoteCode)
 		e.Remote = out.RemoteCode
 		return e
@@ -215,7 +210,7 @@ func (a *app) sendBody(text []string, o sendOptions) (wire.Value, error) {
 	case o.body != "":
 		return parseBody("--body", []byte(o.body))
 	case o.bodyFile != "":
-		data, err := a.readArg(o.bodyFile, wire.MaxPlaintextBytes)
+		data, err := a.readArg(o.bodyFile, wire.MaxPlaintextBytes, fault.InvalidBody)
 		if err != nil {
 			return wire.Value{}, err
 		}

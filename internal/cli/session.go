@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ace-toolkit/ace/core"
@@ -18,11 +19,11 @@ type session struct {
 	*core.Endpoint
 	id       *identity
 	unlocked *keystore.Unlocked
-	relay    string
+	relay    string // "" for none yet
 	now      func() int64
 }
 
-// open opens the identity to act as.
+// open opens the identity to act as, for a command that needs its relay.
 func (a *app) open(ctx context.Context) (*session, error) {
 	id, err := a.identity()
 	if err != nil {
@@ -31,8 +32,29 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	return a.openAs(ctx, id)
 }
 
-// openAs opens the given identity, asking for its passphrase if need be.
+// openAs is open for the given identity.
 func (a *app) openAs(ctx context.Context, id *identity) (*session, error) {
+	relay, err := a.homeRelay(id)
+	if err != nil {
+		return nil, err
+	}
+	if relay == "" {
+		return nil, hintf(usagef("the identity %q has no relay", id.name), "set one with ace --as %s publish --relay URL", id.name)
+	}
+	return a.unlock(ctx, id)
+}
+
+// openStore opens the identity to act as, for a command that needs no relay.
+func (a *app) openStore(ctx context.Context) (*session, error) {
+	id, err := a.identity()
+	if err != nil {
+		return nil, err
+	}
+	return a.unlock(ctx, id)
+}
+
+// unlock opens an identity, asking for its passphrase if need be.
+func (a *app) unlock(ctx context.Context, id *identity) (*session, error) {
 	a.io.catchSignals()
 	encrypted, err := id.store.Encrypted()
 	if err != nil {
@@ -58,8 +80,14 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		return nil, err
 	}
 	unlocked, err := id.store.Unlock(pass, a.io.Now())
+	if errors.Is(err, fault.IdentityUnavailable) && pass != nil {
+		return nil, withHint(err, "give the passphrase that the identity %s was made with", id.name)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if a.flags.allowLoopback && !id.settings.Dev {
+		a.warn("--allow-loopback: the identity %s takes relays on this machine, which is for development only", id.name)
 	}
 	endpoint, err := core.Open(ctx, core.Config{
 		Identity:  unlocked.Identity,
@@ -99,7 +127,8 @@ func (a *app) acceptRules(id *identity) map[string]string {
 
 func (a *app) loopback(id *identity) bool { return id.settings.Dev || a.flags.allowLoopback }
 
-// homeRelay returns the URL of an identity's home relay for this call.
+// homeRelay returns the URL of an identity's home relay for this call, "" when
+// it has none.
 func (a *app) homeRelay(id *identity) (string, error) {
 	s := id.settings
 	given := a.flags.relay
@@ -115,7 +144,7 @@ func (a *app) homeRelay(id *identity) (string, error) {
 		given = s.Relay
 	}
 	if given == "" {
-		return "", usagef("the identity %q has no relay: give one with --relay", id.name)
+		return "", nil
 	}
 	url, err := a.relayURL(given, a.loopback(id))
 	if err == nil && s.Dev && !onLoopback(url) {
@@ -146,6 +175,31 @@ func (a *app) relayURL(given string, loopback bool) (string, error) {
 
 func onLoopback(url string) bool { return wire.IsLoopbackName(wire.RelayHost(url)) }
 
+// peer turns what a person typed into an ACE ID. What is no address of anybody
+// is wrong usage, and so is the start of an ID that no known peer has: it could
+// be anybody's.
+func (s *session) peer(ctx context.Context, typed string) (string, error) {
+	id, err := s.Resolve(ctx, typed)
+	switch {
+	case errors.Is(err, fault.InvalidArgument):
+		return "", &statusError{exitUsage, "", err}
+	case errors.Is(err, fault.UnknownPeer) && isIDPrefix(typed):
+		return "", hintf(usagef("%q is not the start of a known peer's ID", typed), "give the whole ACE ID, or @name@host")
+	case errors.Is(err, fault.UnknownPeer) && !strings.Contains(typed, "@"):
+		return "", hintf(err, "a peer is an ACE ID, @name@host, or a name given with ace contact accept --name")
+	}
+	return id, err
+}
+
+// other is peer for somebody to exchange messages with.
+func (s *session) other(ctx context.Context, typed string) (string, error) {
+	id, err := s.peer(ctx, typed)
+	if err == nil && id == s.ACEID() {
+		return "", usagef("%q is the identity %s itself: a message needs somebody else", typed, s.id.name)
+	}
+	return id, err
+}
+
 // await receives until check is satisfied and returns nil, or the error of
 // check, or that of the deadline in ctx. Where another process receives for
 // the identity, it watches the store, which that process fills.
@@ -169,7 +223,11 @@ func (s *session) await(ctx context.Context, check func(context.Context) (bool, 
 	}()
 	var look <-chan time.Time
 	for {
-		if done, err := check(ctx); done || err != nil {
+		done, err := check(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx) // what fails then fails because of it
+		case done || err != nil:
 			return err
 		}
 		select {

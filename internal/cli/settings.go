@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -55,6 +56,16 @@ func readSettings(dir string) (settings, error) {
 		return s, fault.New(fault.StorageFailed, "%s: unknown key %q", path, meta.Undecoded()[0])
 	}
 	return s, fault.Wrapf(fault.StorageFailed, err, "%s", path)
+}
+
+// handleAddress returns a handle as others look it up at its relay: the bare
+// handle while there is no relay, and "" without a handle.
+func handleAddress(handle, relay string) string {
+	if handle == "" || relay == "" {
+		return handle
+	}
+	_, host, _ := strings.Cut(relay, "://")
+	return descriptor.HandleAddress{Name: handle, Host: host}.String()
 }
 
 func (s settings) write(dir string) error {

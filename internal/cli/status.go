@@ -24,7 +24,7 @@ type statusAnswer struct {
 	ACEID               string   `json:"ace_id"`
 	KELSeq              int64    `json:"kel_seq"`
 	KeyExpiresAt        *int64   `json:"key_expires_at"`
-	Relay               string   `json:"relay"`
+	Relay               *string  `json:"relay"`
 	Reachable           *bool    `json:"reachable"`
 	Registered          *bool    `json:"registered"`
 	DescriptorExpiresAt *int64   `json:"descriptor_expires_at"`
@@ -41,7 +41,7 @@ func (r statusAnswer) text(p *page) {
 	p.row("identity", r.Name)
 	p.row("ace id", r.ACEID)
 	p.row("handle", orDash(r.Handle))
-	p.row("relay", r.Relay)
+	p.row("relay", orDash(r.Relay))
 	if r.Reachable != nil {
 		p.row("reachable", yesNo(*r.Reachable))
 	}
@@ -66,22 +66,23 @@ func (r statusAnswer) text(p *page) {
 }
 
 func runStatus(ctx context.Context, a *app, offline bool) error {
-	s, err := a.open(ctx)
+	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
+	offline = offline || s.relay == ""
 	st, err := s.Status(ctx, core.StatusOptions{Offline: offline})
 	if err != nil {
 		return err
 	}
 	answer := statusAnswer{
-		Name: s.id.name, ACEID: st.ACEID, KELSeq: st.KELSeq, KeyExpiresAt: timeOrNull(st.UsableUntil), Relay: st.Relay,
-		DescriptorExpiresAt: timeOrNull(st.DescriptorExpires), Handle: orNull(st.Handle), Contact: st.Contact, Dev: s.id.settings.Dev,
+		Name: s.id.name, ACEID: st.ACEID, KELSeq: st.KELSeq, KeyExpiresAt: timeOrNull(st.UsableUntil), Relay: orNull(st.Relay),
+		DescriptorExpiresAt: timeOrNull(st.DescriptorExpires), Handle: orNull(handleAddress(s.id.settings.Handle, s.relay)), Contact: st.Contact, Dev: s.id.settings.Dev,
 		Unread: st.Unhandled, OutboxPending: st.OutboxPending, ContactRequests: st.Requests,
-		Warnings: append(append([]string{}, st.Warnings...), s.id.warnings()...),
+		Warnings: append(append([]string{}, st.Warnings...), s.warnings()...),
 	}
 	if !offline {
 		answer.Reachable = &st.Reachable
@@ -92,16 +93,19 @@ func runStatus(ctx context.Context, a *app, offline bool) error {
 	return a.print(answer)
 }
 
-// warnings tells what is wrong with the files of an identity. A next root that
-// lies on the same machine is stolen together with the root it is to recover
-// from (01#rotation-and-recovery).
-func (id *identity) warnings() []string {
-	path := id.settings.NextRoot
-	if path == "" || id.settings.Dev {
-		return nil
+// warnings tells what is missing or wrong with the settings and the files of an
+// identity. A next root that lies on the same machine is stolen together with
+// the root it is to recover from (01#rotation-and-recovery).
+func (s *session) warnings() (all []string) {
+	if s.relay == "" {
+		all = append(all, fmt.Sprintf("there is no relay yet: set one with ace --as %s publish --relay URL", s.id.name))
 	}
-	if _, err := os.Stat(path); err != nil {
-		return nil
+	path := s.id.settings.NextRoot
+	if path == "" || s.id.settings.Dev {
+		return all
 	}
-	return []string{fmt.Sprintf("the next root is still on this machine: move %s to a safe place", path)}
+	if _, err := os.Stat(path); err == nil {
+		all = append(all, fmt.Sprintf("the next root is still on this machine: move %s to a safe place", path))
+	}
+	return all
 }

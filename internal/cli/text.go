@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -31,6 +33,25 @@ func clean(s string, lines bool) string {
 		}
 	}
 	return b.String()
+}
+
+// cleanJSON writes what a terminal may act on as escapes, which JSON text has for
+// all of it inside strings: the document stays the same.
+func cleanJSON(data []byte) []byte {
+	if !bytes.ContainsFunc(data, hostile) {
+		return data
+	}
+	var out []byte
+	for _, r := range string(data) {
+		if !hostile(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }
 
 // hostile reports whether a terminal may act on r instead of showing it.
@@ -141,6 +162,12 @@ func count(n int, what string) string {
 
 // idPrefix is how many hex digits of an ACE ID name a known peer.
 const idPrefix = 12
+
+// isIDPrefix reports whether a text can only be the start of an ACE ID.
+func isIDPrefix(typed string) bool {
+	start, marked := strings.CutPrefix(typed, "ace:sha256:")
+	return (marked || len(start) >= idPrefix) && strings.Trim(start, "0123456789abcdef") == ""
+}
 
 // errNoPrefix says that a text is not the start of one of the IDs.
 var errNoPrefix = errors.New("not the start of an ID")

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode"
@@ -87,6 +89,36 @@ func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{"timout": "timeout", "relay": "relay", "zzz": "", "defualt_identity": "default_identity"} {
 		if got := nearest(word, configKeys()); got != want {
 			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+}
+
+// TestCleanJSON shows that nothing a terminal acts on is left and that the
+// document stays the same.
+func TestCleanJSON(t *testing.T) {
+	const hostileText = "a\u009b31m\u202e\U000e0041\u200b\ufeffé世"
+	for _, text := range []string{"plain é", hostileText} {
+		data, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := cleanJSON(data)
+		if bytes.ContainsFunc(got, hostile) {
+			t.Errorf("%q is not clean", got)
+		}
+		var back string
+		if err := json.Unmarshal(got, &back); err != nil || back != text {
+			t.Errorf("%q came back as %q: %v", text, back, err)
+		}
+	}
+}
+
+func TestIsIDPrefix(t *testing.T) {
+	for typed, want := range map[string]bool{
+		"0123456789ab": true, "0123456789a": false, "ace:sha256:01": true, "ace:sha256:xyz": false, "bob": false, "0123456789xyz": false,
+	} {
+		if got := isIDPrefix(typed); got != want {
+			t.Errorf("%s: %v", typed, got)
 		}
 	}
 }

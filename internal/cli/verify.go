@@ -84,7 +84,7 @@ func (r packetAnswer) text(p *page) {
 }
 
 func runPacketVerify(a *app, file, sender string) error {
-	text, err := a.readArg(file, wire.MaxPacketBytes)
+	text, err := a.readArg(file, wire.MaxPacketBytes, fault.InvalidPacket)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func describeLog(log *kel.State, now int64) kelAnswer {
 // readLog reads and verifies a key event log: a file of its own, or the kel
 // member of a document.
 func (a *app) readLog(file string) (*kel.State, error) {
-	text, err := a.readArg(file, wire.MaxPublishedAgentBytes)
+	text, err := a.readArg(file, wire.MaxPublishedAgentBytes, fault.InvalidKEL)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (r documentAnswer) text(p *page) {
 }
 
 func runDescriptorVerify(a *app, file string) error {
-	text, err := a.readArg(file, wire.MaxPublishedAgentBytes)
+	text, err := a.readArg(file, wire.MaxPublishedAgentBytes, fault.InvalidAuthorization)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (r permitAnswer) text(p *page) {
 const permitLimit = 1 << 16
 
 func runPermitVerify(a *app, file, issuer string) error {
-	text, err := a.readArg(file, permitLimit)
+	text, err := a.readArg(file, permitLimit, fault.InvalidAuthorization)
 	if err != nil {
 		return err
 	}
