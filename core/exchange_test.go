@@ -103,7 +103,7 @@ func TestOneProcessReceives(t *testing.T) {
 	<-connected
 	_, err = other.Pull(t.Context(), 0, nil)
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.LockBusy || f.Holder == "" {
+	if !errors.As(err, &f) || f.Code != fault.LockBusy || f.Holder == nil {
 		t.Errorf("second receiver: %v", err)
 	}
 	stop()

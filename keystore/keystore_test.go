@@ -271,7 +271,7 @@ func TestLockNamesTheHolder(t *testing.T) {
 	}
 	_, err = s.Lock("ace publish", now)
 	var e *fault.Error
-	if !errors.As(err, &e) || e.Code != fault.LockBusy || !strings.Contains(e.Holder, "ace identity rotate") {
+	if !errors.As(err, &e) || e.Code != fault.LockBusy || e.Holder == nil || e.Holder.Command != "ace identity rotate" {
 		t.Errorf("second Lock: %v", err)
 	}
 	if err := l.Release(); err != nil {

@@ -39,7 +39,7 @@ func DecodeContact(body wire.Value) (*Contact, error) {
 	}
 	if r.Has("permit") {
 		if c.Permit = r.Value("permit"); c.Permit.Kind() != wire.Object {
-			r.FailMember("permit", "is a %s, not an object", c.Permit.Kind())
+			r.FailMember("permit", "is %s, not an object", c.Permit.Kind())
 		}
 	}
 	if err := r.Close(); err != nil {

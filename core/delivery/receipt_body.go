@@ -38,7 +38,7 @@ func DecodeReceipt(body wire.Value) (*ReceiptBody, error) {
 	}
 	if r.Has("permit") {
 		if b.Permit = r.Value("permit"); b.Permit.Kind() != wire.Object {
-			r.FailMember("permit", "is a %s, not an object", b.Permit.Kind())
+			r.FailMember("permit", "is %s, not an object", b.Permit.Kind())
 		}
 	}
 	if err := r.Close(); err != nil {

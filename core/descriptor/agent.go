@@ -48,7 +48,7 @@ func decode(v wire.Value, policy wire.URLPolicy) (*PublishedAgent, error) {
 	a.Ext, _ = r.Optional("ext")
 	a.Signature = r.Signature("signature")
 	if r.Has("ext") && a.Ext.Kind() != wire.Object {
-		r.FailMember("ext", "is a %s, not an object", a.Ext.Kind())
+		r.FailMember("ext", "is %s, not an object", a.Ext.Kind())
 	}
 	switch {
 	case a.IssuedAt >= a.ExpiresAt:

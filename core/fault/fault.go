@@ -30,10 +30,17 @@ type Error struct {
 	Status int
 	// RetryAfter is the delay in seconds a relay asked for, or 0.
 	RetryAfter int64
-	// Holder names the process that holds a lock (lock_busy), or is empty.
-	Holder string
+	// Holder is the process that holds a lock (lock_busy), or nil.
+	Holder *Holder
 	// Err is the cause, or nil.
 	Err error
+}
+
+// Holder is a process that holds a lock.
+type Holder struct {
+	PID     int    `json:"pid"`
+	Command string `json:"cmd"`
+	Since   int64  `json:"since"` // Unix seconds
 }
 
 // New returns an error with the given code and message.

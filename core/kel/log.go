@@ -36,7 +36,7 @@ func readLog(log wire.Value, now int64) ([]entry, error) {
 	items := log.Items()
 	switch {
 	case log.Kind() != wire.Array:
-		return nil, fmt.Errorf("kel: is a %s, not an array", log.Kind())
+		return nil, fmt.Errorf("kel: is %s, not an array", log.Kind())
 	case len(items) == 0:
 		return nil, errors.New("kel: no events")
 	case len(items) > wire.MaxKELEvents:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 )
@@ -15,13 +16,6 @@ import (
 // the process ends, however it ends.
 type Lock struct {
 	f *os.File
-}
-
-// holder is what the file of a lock says about the process that holds it.
-type holder struct {
-	PID     int    `json:"pid"`
-	Command string `json:"command"`
-	Since   int64  `json:"since"`
 }
 
 // Acquire takes the lock of the given file, making the file if need be, and
@@ -44,7 +38,7 @@ func Acquire(path, command string, now int64) (*Lock, error) {
 		return nil, busy(f)
 	}
 	if err == nil {
-		err = writeHolder(f, holder{PID: os.Getpid(), Command: command, Since: now})
+		err = writeHolder(f, fault.Holder{PID: os.Getpid(), Command: command, Since: now})
 	}
 	if err != nil {
 		f.Close()
@@ -53,7 +47,7 @@ func Acquire(path, command string, now int64) (*Lock, error) {
 	return &Lock{f: f}, nil
 }
 
-func writeHolder(f *os.File, h holder) error {
+func writeHolder(f *os.File, h fault.Holder) error {
 	data, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -67,13 +61,13 @@ func writeHolder(f *os.File, h holder) error {
 
 func busy(f *os.File) error {
 	e := fault.New(fault.LockBusy, "another process holds %s", f.Name())
-	var h holder
+	var h fault.Holder
 	data, err := io.ReadAll(io.LimitReader(f, 4096))
 	if err != nil || json.Unmarshal(data, &h) != nil {
 		return e // the holder has not written its name yet
 	}
-	e.Holder = fmt.Sprintf("pid %d (%q) since %d", h.PID, h.Command, h.Since)
-	e.Msg += ": " + e.Holder
+	e.Holder = &h
+	e.Msg += fmt.Sprintf(": pid %d (%q) since %s", h.PID, h.Command, time.Unix(h.Since, 0).UTC().Format(time.RFC3339))
 	return e
 }
 

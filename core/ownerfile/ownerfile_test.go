@@ -87,7 +87,7 @@ func TestLockAcrossProcesses(t *testing.T) {
 		_, err := ownerfile.Acquire(path, "second", 2)
 		var e *fault.Error
 		if errors.As(err, &e) && e.Code == fault.LockBusy {
-			os.Stdout.WriteString("busy: " + e.Holder)
+			os.Stdout.WriteString("busy: " + e.Msg)
 		}
 		os.Exit(0)
 	}
@@ -105,7 +105,7 @@ func TestLockAcrossProcesses(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out := second(); !strings.Contains(out, `("ace listen") since 1760140800`) {
+	if out := second(); !strings.Contains(out, `("ace listen") since 2025-10-11T00:00:00Z`) {
 		t.Errorf("while held: %q", out)
 	}
 	if err := l.Release(); err != nil {

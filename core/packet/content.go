@@ -86,7 +86,7 @@ func isCore(messageType string) bool {
 func object(r *wire.Reader, name string) wire.Value {
 	v := r.Value(name)
 	if v.Kind() != wire.Object {
-		r.FailMember(name, "is a %s, not an object", v.Kind())
+		r.FailMember(name, "is %s, not an object", v.Kind())
 	}
 	return v
 }

@@ -38,7 +38,7 @@ func Decode(data []byte) (*Packet, error) {
 // object in which every member obeys its rule is far within both.
 func DecodeValue(v wire.Value) (*Packet, error) {
 	if v.Kind() != wire.Object {
-		return nil, fault.New(fault.InvalidPacket, "packet: is a %s, not an object", v.Kind())
+		return nil, fault.New(fault.InvalidPacket, "packet: is %s, not an object", v.Kind())
 	}
 	// Not by the reader, which gives up on an object of too many members.
 	if ace, _ := v.Get("ace"); !ace.Equal(wire.NewString(wire.Version)) {

@@ -18,14 +18,14 @@ const (
 // the descriptor and aceID is its subject. The error is plain.
 func CheckExt(ext wire.Value, enabled []string, aceID string, now int64) error {
 	if ext.Kind() != wire.Object {
-		return fmt.Errorf("ext: is of type %s, not object", ext.Kind())
+		return fmt.Errorf("ext: is %s, not an object", ext.Kind())
 	}
 	for _, m := range ext.Members() {
 		if !slices.Contains(enabled, m.Key) {
 			return fmt.Errorf("ext: %.40q is not listed in profiles", m.Key)
 		}
 		if m.Value.Kind() != wire.Object {
-			return fmt.Errorf("ext%s: is of type %s, not object", step(m.Key), m.Value.Kind())
+			return fmt.Errorf("ext%s: is %s, not an object", step(m.Key), m.Value.Kind())
 		}
 		if err := checkExtValue(m, aceID, now); err != nil {
 			return err

@@ -43,7 +43,7 @@ func TestCheckExt(t *testing.T) {
 		{"commerce", commerce(coin + `,{"method":"stripe-link"}`), ""},
 		{"undefined ace: profile", `{"ace:other:1":{}}`, ""},
 
-		{"no object", `[]`, "ext: is of type array"},
+		{"no object", `[]`, "ext: is an array"},
 		{"not listed", `{"example:q:1":{}}`, "not listed"},
 		{"value no object", `{"example:p:1":[]}`, `ext["example:p:1"]`},
 		{"one byte over", third(wire.MaxExtBytes - len(third(0)) + 1), "32769 bytes"},

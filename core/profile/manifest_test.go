@@ -103,7 +103,7 @@ func TestParseSchemaRefuses(t *testing.T) {
 		{`{"type":"string","maxLength":-1}`, "schema.maxLength"},
 		{`{"type":"string","maximum":1}`, "unknown member"},
 		{`{"type":"string","enum":[]}`, "schema.enum"},
-		{`{"type":"string","enum":["a",1]}`, "schema.enum: element 1: is of type number"},
+		{`{"type":"string","enum":["a",1]}`, "schema.enum: element 1: is a number"},
 		{`{"type":"string","enum":["a","a"]}`, ""},
 	}
 	for _, tt := range tests {
@@ -137,16 +137,16 @@ func TestSchemaErrors(t *testing.T) {
 	}
 	tests := []struct{ value, want string }{
 		{`{"n":1,"s":"a","l":[{"b":true,"x":[null]}]}`, ""},
-		{`[]`, "value: is of type array, not object"},
+		{`[]`, "value: is an array, not an object"},
 		{`{}`, `value: lacks the required member "n"`},
 		{`{"n":1,"z":1}`, `value: unknown member "z"`},
 		{`{"n":4}`, `value["n"]: not an integer in [1, 3]`},
-		{`{"n":"1"}`, `value["n"]: is of type string, not integer`},
+		{`{"n":"1"}`, `value["n"]: is a string, not an integer`},
 		{`{"n":1,"s":"abc"}`, `value["s"]: longer than 2 characters`},
 		{`{"n":1,"s":"c"}`, `value["s"]: not one of the values of enum`},
-		{`{"n":1,"s":null}`, `value["s"]: is of type null, not string`},
+		{`{"n":1,"s":null}`, `value["s"]: is null, not a string`},
 		{`{"n":1,"l":[{},{},{}]}`, `value["l"]: more than 2 elements`},
-		{`{"n":1,"l":[{},{"b":0}]}`, `value["l"][1]["b"]: is of type number, not boolean`},
+		{`{"n":1,"l":[{},{"b":0}]}`, `value["l"][1]["b"]: is a number, not a boolean`},
 	}
 	for _, tt := range tests {
 		v, err := wire.Parse([]byte(tt.value), wire.MaxJSONDepth)

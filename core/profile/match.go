@@ -45,7 +45,7 @@ func (s *Schema) match(v wire.Value) *mismatch {
 // matchType matches v with the node as if it had no enum.
 func (s *Schema) matchType(v wire.Value) *mismatch {
 	if v.Kind() != s.kind {
-		return broken("is of type %s, not %s", v.Kind(), s.typeName())
+		return broken("is %s, not %s", v.Kind(), s.typeName())
 	}
 	switch s.kind {
 	case wire.Object:
@@ -67,7 +67,7 @@ func (s *Schema) matchType(v wire.Value) *mismatch {
 
 func (s *Schema) typeName() string {
 	if s.kind == wire.Number {
-		return "integer"
+		return "an integer"
 	}
 	return s.kind.String()
 }

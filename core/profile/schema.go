@@ -101,7 +101,7 @@ func (s *Schema) readObject(r *wire.Reader, path string, edges int) error {
 	s.open = r.Bool("additionalProperties")
 	properties := r.Value("properties")
 	if properties.Kind() != wire.Object {
-		r.FailMember("properties", "is a %s, not an object", properties.Kind())
+		r.FailMember("properties", "is %s, not an object", properties.Kind())
 	}
 	if n := len(properties.Members()); n > maxProperties {
 		r.FailMember("properties", "%d names, more than %d", n, maxProperties)

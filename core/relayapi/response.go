@@ -55,7 +55,7 @@ func parseResponse(body []byte) (wire.Value, error) {
 		return wire.Value{}, fault.Wrapf(fault.RelayProtocolError, err, "response")
 	}
 	if v.Kind() != wire.Object {
-		return wire.Value{}, errResponse("is a %s, not an object", v.Kind())
+		return wire.Value{}, errResponse("is %s, not an object", v.Kind())
 	}
 	return v, nil
 }

@@ -178,7 +178,7 @@ func TestReceiveLock(t *testing.T) {
 	}
 	_, err = b.LockReceive("ace pull", 8)
 	var e *fault.Error
-	if !errors.As(err, &e) || e.Code != fault.LockBusy || !strings.Contains(e.Holder, "ace listen") {
+	if !errors.As(err, &e) || e.Code != fault.LockBusy || e.Holder == nil || !strings.Contains(e.Holder.Command, "ace listen") {
 		t.Fatalf("second lock: %v", err)
 	}
 	if err := lock.Release(); err != nil {

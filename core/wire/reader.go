@@ -26,7 +26,7 @@ func NewReader(v Value, path string) *Reader {
 
 func (r *Reader) open(v Value) {
 	if v.kind != Object {
-		r.Fail("is a %s, not an object", v.kind)
+		r.Fail("is %s, not an object", v.kind)
 		return
 	}
 	r.members = v.members
@@ -98,7 +98,7 @@ func (r *Reader) Value(name string) Value {
 func (r *Reader) String(name string) string {
 	v := r.Value(name)
 	if v.kind != String {
-		r.FailMember(name, "is a %s, not a string", v.kind)
+		r.FailMember(name, "is %s, not a string", v.kind)
 	}
 	return v.str
 }
@@ -107,7 +107,7 @@ func (r *Reader) String(name string) string {
 func (r *Reader) Bool(name string) bool {
 	v := r.Value(name)
 	if v.kind != Bool {
-		r.FailMember(name, "is a %s, not a boolean", v.kind)
+		r.FailMember(name, "is %s, not a boolean", v.kind)
 	}
 	return v.truth
 }
@@ -127,7 +127,7 @@ func (r *Reader) Int(name string) int64 {
 func (r *Reader) Matching(name, what string, is func(string) bool) string {
 	s := r.String(name)
 	if !is(s) {
-		r.FailMember(name, "not a %s", what)
+		r.FailMember(name, "is no %s", what)
 	}
 	return s
 }
@@ -168,7 +168,7 @@ func (r *Reader) Base64(name string, low, high int) []byte {
 func (r *Reader) Array(name string, low, high int) []Value {
 	v := r.Value(name)
 	if v.kind != Array {
-		r.FailMember(name, "is a %s, not an array", v.kind)
+		r.FailMember(name, "is %s, not an array", v.kind)
 		return nil
 	}
 	if len(v.items) < low || len(v.items) > high {

@@ -18,9 +18,9 @@ const (
 	Object
 )
 
-// String names the kind as error messages do.
+// String names the kind as error messages do, with its article.
 func (k Kind) String() string {
-	return [...]string{"null", "boolean", "number", "string", "array", "object"}[k]
+	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
 // Value is a parsed JSON value. It is immutable once made: values share their

@@ -116,14 +116,14 @@ func TestClosedReader(t *testing.T) {
 		{`"n":1e3`, `"n":1.5`, "thing.n: not a wire integer"},
 		{`"n":1e3`, `"n":"1"`, "thing.n: not a wire integer"},
 		{`"b":true`, `"b":true,"c":1`, `thing.inner: unknown member "c"`},
-		{`"b":true`, `"b":null`, "thing.inner.b: is a null, not a boolean"},
-		{`{"b":true}`, `[]`, "thing.inner: is a array, not an object"},
+		{`"b":true`, `"b":null`, "thing.inner.b: is null, not a boolean"},
+		{`{"b":true}`, `[]`, "thing.inner: is an array, not an object"},
 		{`["x"]`, `[]`, "thing.list: 0 elements, outside [1, 2]"},
 		{`"QQ=="`, `"QR=="`, "thing.data: not canonical base64"},
 		{`"QQ=="`, `"QUE="`, "thing.data: 2 decoded bytes, outside [1, 1]"},
 		{`"QQ=="`, `"QQ==","extra":0`, `thing: unknown member "extra"`},
 		{`,"data":"QQ=="`, ``, "thing.data: missing"},
-		{`:sha256:`, `:sha512:`, "thing.id: not a ACE ID"},
+		{`:sha256:`, `:sha512:`, "thing.id: is no ACE ID"},
 	} {
 		_, err := read(strings.Replace(text, c.from, c.to, 1))
 		if err == nil || err.Error() != c.want {

@@ -37,18 +37,18 @@ func withHint(err error, format string, args ...any) error {
 
 // report is the JSON form of an error.
 type report struct {
-	Code       string       `json:"code"`
-	Category   string       `json:"category"`
-	Retryable  bool         `json:"retryable"`
-	Exit       int          `json:"exit"`
-	Message    string       `json:"message"`
-	Hint       string       `json:"hint,omitempty"`
-	Relay      *relayReport `json:"relay,omitempty"`
-	RetryAfter *int64       `json:"retry_after_s"`
-	RemoteCode *string      `json:"remote_code"`
-	Holder     string       `json:"holder,omitempty"`
-	Command    string       `json:"command,omitempty"`
-	ReportID   string       `json:"report_id,omitempty"`
+	Code       string        `json:"code"`
+	Category   string        `json:"category"`
+	Retryable  bool          `json:"retryable"`
+	Exit       int           `json:"exit"`
+	Message    string        `json:"message"`
+	Hint       string        `json:"hint,omitempty"`
+	Relay      *relayReport  `json:"relay,omitempty"`
+	RetryAfter *int64        `json:"retry_after_s"`
+	RemoteCode *string       `json:"remote_code"`
+	Holder     *fault.Holder `json:"holder,omitempty"`
+	Command    string        `json:"command,omitempty"`
+	ReportID   string        `json:"report_id,omitempty"`
 }
 
 type relayReport struct {

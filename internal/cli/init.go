@@ -211,15 +211,17 @@ func (a *app) create(ctx context.Context, o initOptions, s settings) (id *identi
 	if err != nil {
 		return nil, nil, "", err
 	}
-	store, err := keystore.Create(keystore.CreateOptions{
-		Dir: a.identityDir(o.name), NextRootPath: nextRoot,
-		Passphrase: pass, NextPassphrase: next,
-		Lifetime: signingKeyLifetime, Command: a.command,
-	}, a.io.Now())
+	text, err := s.encode()
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if err := s.write(store.Dir()); err != nil {
+	store, err := keystore.Create(keystore.CreateOptions{
+		Dir: a.identityDir(o.name), NextRootPath: nextRoot,
+		Passphrase: pass, NextPassphrase: next,
+		Files:    map[string][]byte{settingsFile: text},
+		Lifetime: signingKeyLifetime, Command: a.command,
+	}, a.io.Now())
+	if err != nil {
 		return nil, nil, "", err
 	}
 	if s.NextRoot != "" && !s.Dev {

@@ -268,7 +268,7 @@ func TestMemberNames(t *testing.T) {
 			if base.Kind() == reflect.Pointer {
 				base = base.Elem()
 			}
-			if strings.HasSuffix(m.name, "_at") != (base.Kind() == reflect.Int64 && !slices.Contains([]string{"seq", "kel_seq", "signature_seq", "in_s", "retry_after_s", "backlog", "at"}, m.name)) {
+			if strings.HasSuffix(m.name, "_at") != (base.Kind() == reflect.Int64 && !slices.Contains([]string{"seq", "kel_seq", "signature_seq", "in_s", "retry_after_s", "backlog", "at", "since"}, m.name)) {
 				t.Errorf("%s: member %s is %s", command, m.name, base)
 			}
 			own := command == "ace outbox show" && m.name == "body"

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -45,9 +43,6 @@ func readSettings(dir string) (settings, error) {
 	path := filepath.Join(dir, settingsFile)
 	var s settings
 	text, err := ownerfile.Read(path, configLimit)
-	if errors.Is(err, fs.ErrNotExist) { // ace init ended between the keys and this file
-		return settings{Contact: descriptor.ContactClosed, Profiles: []string{profileText}}, nil
-	}
 	if err != nil {
 		return s, err
 	}
@@ -69,11 +64,18 @@ func handleAddress(handle, relay string) string {
 }
 
 func (s settings) write(dir string) error {
+	text, err := s.encode()
+	if err != nil {
+		return err
+	}
+	return ownerfile.Write(filepath.Join(dir, settingsFile), text)
+}
+
+// encode returns the text of the file.
+func (s settings) encode() ([]byte, error) {
 	var b bytes.Buffer
 	enc := toml.NewEncoder(&b)
 	enc.Indent = ""
-	if err := enc.Encode(s); err != nil {
-		return fault.Wrap(fault.StorageFailed, err)
-	}
-	return ownerfile.Write(filepath.Join(dir, settingsFile), b.Bytes())
+	err := enc.Encode(s)
+	return b.Bytes(), fault.Wrap(fault.StorageFailed, err)
 }

@@ -149,7 +149,7 @@ func actionPayload(action string, p *wire.Reader) ([]byte, error) {
 	case kel.ActionAgentDescriptor, kel.ActionDeliveryPermit, kel.ActionCardRecord, "ace:delegation:1":
 		object := p.Value("object")
 		if object.Kind() != wire.Object {
-			return nil, fmt.Errorf("%w: object is a %s", errCannotEvaluate, object.Kind())
+			return nil, fmt.Errorf("%w: object is %s", errCannotEvaluate, object.Kind())
 		}
 		return object.Without("signature").Canonical(), nil
 	case kel.ActionRegisterRequest:
