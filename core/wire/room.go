@@ -1,7 +1,5 @@
 package wire
 
-import "slices"
-
 // manyElements is the length from which a list gets its final room at once. It
 // is large, so that lists nested in one another cannot have the text looked
 // through very often.
@@ -14,7 +12,9 @@ func withRoom[E any](p *parser, list []E) []E {
 	if len(list) < manyElements || len(list) < cap(list) {
 		return list
 	}
-	return slices.Grow(list, p.elementsLeft())
+	grown := make([]E, len(list), len(list)+p.elementsLeft())
+	copy(grown, list)
+	return grown
 }
 
 // elementsLeft returns how many elements are left in the array or object that
