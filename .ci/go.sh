@@ -1,8 +1,8 @@
 # The steps that need nothing but Go.
 
 STATICCHECK=v0.8.2
-FUZZ_SECONDS=${FUZZ_SECONDS:-5}
-FUZZ_TOTAL=150 # seconds for all targets together, building apart
+FUZZ_SECONDS=${FUZZ_SECONDS:-3}
+FUZZ_TOTAL=120 # seconds for all targets together, building apart
 
 check_format() {
   local files
