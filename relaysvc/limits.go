@@ -16,6 +16,15 @@ type Limits struct {
 	// QueueEntries and QueueBytes bound a recipient's queue of packets sent
 	// with a permit. Default: 10,000 and 64 MiB.
 	QueueEntries, QueueBytes int64
+	// SenderEntries and SenderBytes bound one sender's share of a recipient's
+	// queue. Default: a half of the queue's bounds.
+	SenderEntries, SenderBytes int64
+	// NetworkStored and NetworkQueued are the byte budgets of a client
+	// network: for what is stored of the identities that registered from it
+	// (registrations, descriptors, card records, wake registrations,
+	// horizons), and for the packets queued for them. Default: 256 MiB and
+	// 2 GiB.
+	NetworkStored, NetworkQueued int64
 	// BlockPeers caps the peers whose blocks are tracked for an identity, at
 	// least MIN_BLOCK_CAP. Default: 4096.
 	BlockPeers int
@@ -28,6 +37,15 @@ type Limits struct {
 	// StrangersFrom and StrangersTo bound the packets that strangers of one
 	// client network send and that one recipient gets. Default: 600 and 300.
 	StrangersFrom, StrangersTo int64
+	// Connections bounds the connections open at the same time. Default: 20,000.
+	Connections int
+	// BodyMemory bounds the bytes of request bodies in memory at the same
+	// time. Default: 256 MiB.
+	BodyMemory int64
+	// DiskFloor is the free space in bytes below which the relay takes no
+	// more packets and documents, so that there is room for what frees space.
+	// Default: 256 MiB.
+	DiskFloor int64
 }
 
 func (l *Limits) check() error {
@@ -36,6 +54,13 @@ func (l *Limits) check() error {
 	}
 	setDefault(&l.QueueEntries, 10_000)
 	setDefault(&l.QueueBytes, 64<<20)
+	setDefault(&l.SenderEntries, max(1, l.QueueEntries/2))
+	setDefault(&l.SenderBytes, max(1, l.QueueBytes/2))
+	setDefault(&l.NetworkStored, 256<<20)
+	setDefault(&l.NetworkQueued, 2<<30)
+	setDefault(&l.Connections, 20_000)
+	setDefault(&l.BodyMemory, 256<<20)
+	setDefault(&l.DiskFloor, 256<<20)
 	setDefault(&l.BlockPeers, 4096)
 	setDefault(&l.StreamsPerIdentity, 16)
 	setDefault(&l.Streams, 10_000)

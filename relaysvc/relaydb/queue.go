@@ -161,9 +161,9 @@ UPDATE queues SET last_seq = last_seq + 1, entries = entries + ?, bytes = bytes 
 	}
 	network := sql.NullString{String: p.Network, Valid: stranger}
 	_, err := t.exec(`
-INSERT INTO entries (identity, generation, seq, stranger, expires_at, network, digest, packet)
-SELECT ?, ?, last_seq, ?, ?, ?, ?, ? FROM queues WHERE identity = ?`,
-		id, generation, stranger, p.Expires, network, p.Digest, p.Raw, id)
+INSERT INTO entries (identity, generation, seq, stranger, expires_at, network, sender, size, digest, packet)
+SELECT ?, ?, last_seq, ?, ?, ?, ?, ?, ?, ? FROM queues WHERE identity = ?`,
+		id, generation, stranger, p.Expires, network, []byte(p.From), len(p.Raw), p.Digest, p.Raw, id)
 	return err
 }
 

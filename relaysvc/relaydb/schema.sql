@@ -1,4 +1,4 @@
--- The relay's store, version 1. Times are Unix seconds. Objects are kept as
+-- The relay's store, version 2. Times are Unix seconds. Objects are kept as
 -- the canonical bytes they were verified from.
 
 CREATE TABLE relay (
@@ -18,11 +18,28 @@ CREATE TABLE identities (
   digest        TEXT    NOT NULL, -- hex SHA-256 of its M
   barrier       INTEGER,          -- signed timestamp of the newest accepted unregister
   kel_end       TEXT    NOT NULL, -- hash of the last event of the KEL
-  network       TEXT    NOT NULL, -- client network it registered from
+  end_seq       INTEGER NOT NULL DEFAULT 0,  -- seq of that event
+  epoch_seq     INTEGER NOT NULL DEFAULT 0,  -- seq of the last icp or rot, the epoch start
+  epoch_hash    TEXT    NOT NULL DEFAULT '', -- hash of that event
+  network       TEXT    NOT NULL, -- client network it registered from, to which its bytes are charged
+  stored        INTEGER NOT NULL DEFAULT 0,  -- bytes charged for what is stored of it, its queue apart
+  suspended     INTEGER NOT NULL DEFAULT 0 CHECK (suspended IN (0, 1)), -- by the operator
   retired_at    INTEGER           -- when it unregistered, null while registered
 ) STRICT;
 
--- Apart from identities, because a KEL can have a megabyte.
+CREATE INDEX identities_retired ON identities (retired_at) WHERE retired_at IS NOT NULL;
+
+-- What is charged to a client network: stored is the sum over the identities
+-- that registered from it, queued that over the packets in their queues.
+CREATE TABLE networks (
+  network TEXT    PRIMARY KEY,
+  stored  INTEGER NOT NULL DEFAULT 0,
+  queued  INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+-- Apart from identities, because a KEL can have a megabyte. The row of an
+-- unregistered identity goes when its retention is over; what is left of the
+-- identity then, its horizon, is kept for good.
 CREATE TABLE kels (
   identity INTEGER PRIMARY KEY REFERENCES identities (id),
   log      BLOB    NOT NULL
@@ -96,13 +113,42 @@ CREATE TABLE nonces (
 
 CREATE INDEX nonces_expiry ON nonces (expires_at);
 
--- What a recipient's queue holds, without stranger entries. last_seq is the
--- second half of the newest stream ID given; it never goes back.
-CREATE TABLE queues (
+-- Handles that the operator keeps from being claimed, by skeleton.
+CREATE TABLE reserved_handles (
+  skeleton TEXT    PRIMARY KEY,
+  handle   TEXT    NOT NULL,
+  at       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Bounds that the operator set for one identity in place of the relay's own.
+CREATE TABLE quotas (
   identity INTEGER PRIMARY KEY REFERENCES identities (id),
-  last_seq INTEGER NOT NULL,
   entries  INTEGER NOT NULL,
   bytes    INTEGER NOT NULL
+) STRICT;
+
+-- Wake registrations.
+CREATE TABLE wakes (
+  identity  INTEGER PRIMARY KEY REFERENCES identities (id),
+  gateway   TEXT    NOT NULL,
+  token     TEXT    NOT NULL,
+  armed     INTEGER NOT NULL CHECK (armed IN (0, 1)),
+  used_at   INTEGER NOT NULL, -- last authenticated request that keeps it alive
+  woken_at  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX wakes_used ON wakes (used_at);
+
+-- What a recipient's queue holds: entries and bytes of the packets sent with a
+-- permit, strangers and stranger_bytes of the others. last_seq is the second
+-- half of the newest stream ID given; it never goes back.
+CREATE TABLE queues (
+  identity       INTEGER PRIMARY KEY REFERENCES identities (id),
+  last_seq       INTEGER NOT NULL,
+  entries        INTEGER NOT NULL,
+  bytes          INTEGER NOT NULL,
+  strangers      INTEGER NOT NULL DEFAULT 0,
+  stranger_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE entries (
@@ -113,10 +159,26 @@ CREATE TABLE entries (
   stranger   INTEGER NOT NULL CHECK (stranger IN (0, 1)),
   expires_at INTEGER NOT NULL,
   network    TEXT,             -- client network of a stranger's send
-  digest     BLOB    NOT NULL, -- SHA-256 of the packet
+  sender     BLOB    NOT NULL, -- the 32 bytes of the sender's ACE ID
+  size       INTEGER NOT NULL, -- bytes of the packet
+  digest     BLOB    NOT NULL, -- SHA-256 of the packet, checked when it is read
   packet     BLOB    NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX entries_stream ON entries (identity, generation, seq);
 CREATE UNIQUE INDEX entries_digest ON entries (identity, digest);
-CREATE INDEX entries_retention ON entries (identity, stranger, expires_at);
+CREATE INDEX entries_sender ON entries (identity, sender, size);
+CREATE INDEX entries_expiry ON entries (expires_at);
+CREATE INDEX entries_strangers ON entries (identity, network) WHERE stranger = 1;
+
+-- Entries whose bytes are no longer those that were queued. They are served to
+-- nobody and wait for the operator.
+CREATE TABLE quarantine (
+  id         INTEGER PRIMARY KEY,
+  identity   INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  seq        INTEGER NOT NULL,
+  at         INTEGER NOT NULL,
+  reason     TEXT    NOT NULL,
+  packet     BLOB -- null when it could not be read at all
+) STRICT;

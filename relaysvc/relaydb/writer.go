@@ -15,7 +15,7 @@ import (
 var schema string
 
 // version is the schema's, kept in user_version.
-const version = 1
+const version = 2
 
 // groupLimit bounds the decisions that one commit makes durable.
 const groupLimit = 64
@@ -102,7 +102,7 @@ SELECT user_version, (SELECT count(*) FROM sqlite_schema),
 	}
 	create := ""
 	if tables == 0 {
-		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 1;\nCOMMIT"
+		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 2;\nCOMMIT"
 	}
 	_, err := w.conn.ExecContext(ctx, "PRAGMA journal_mode = WAL;\n"+create)
 	return storage(err)
