@@ -2,7 +2,7 @@
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test race lint fuzz gen cover bench interop
+.PHONY: all build test race lint fuzz gen cover bench bench-relay interop
 
 all: build lint test
 
@@ -32,6 +32,14 @@ cover:
 
 bench:
 	go test -run '^$$' -bench . -benchmem -count 7 ./bench/...
+
+# The relay beside PostgreSQL, Redis and NATS, as far as they are installed. A
+# short run: make bench-relay ROUNDS=1 SECONDS=1 QUEUED=10000.
+ROUNDS ?= 7
+SECONDS ?= 3
+QUEUED ?= 1000000
+bench-relay:
+	go run -C bench/peers . -rounds $(ROUNDS) -seconds $(SECONDS) -queued $(QUEUED) $(BENCH_FLAGS)
 
 # Against the JavaScript implementation beside the specification.
 interop:

@@ -19,14 +19,14 @@ const module = "github.com/ace-toolkit/ace"
 // import only packages of a lower layer, and a package listed nowhere fails
 // the test. The programs of bench/ measure the product and are no part of it.
 var layers = [][]string{
-	{"core/fault"},
-	{"core/wire", "core/suite", "core/ownerfile"},
+	{"core/fault", "internal/faultdisk"},
+	{"core/wire", "core/suite", "core/ownerfile", "core/dial", "internal/failpoint"},
 	{"core/kel", "core/profile", "core/prekey", "core/store", "relaysvc/relaydb"},
-	{"core/packet", "core/descriptor", "core/relayapi", "core/profile/delegation", "keystore"},
-	{"core/admission"},
+	{"core/packet", "core/descriptor", "core/profile/delegation", "keystore"},
+	{"core/admission", "core/relayapi"},
 	{"core/relayclient", "core/delivery", "relaysvc"},
-	{"core"},
-	{"internal/interop"},
+	{"core", "relaysvc/loadgen", "relaysvc/relayadmin", "relaysvc/relayconf"},
+	{"internal/interop", "internal/echo"},
 	{"internal/cli"},
 	{"cmd/ace"},
 }
@@ -48,10 +48,11 @@ var owners = map[string][]string{
 	"golang.org/x/crypto":         {"core/suite", "keystore"},
 	"golang.org/x/sys":            {"core/suite", "keystore", "internal/cli"},
 	"golang.org/x/term":           {"internal/cli"},
-	"modernc.org/sqlite":          {"core/store", "relaysvc/relaydb"},
+	"modernc.org/libc":            {"relaysvc/relaydb", "internal/faultdisk"},
+	"modernc.org/sqlite":          {"core/store", "relaysvc/relaydb", "internal/faultdisk"},
 	"github.com/spf13/cobra":      {"internal/cli"},
 	"github.com/spf13/pflag":      {"internal/cli"},
-	"github.com/BurntSushi/toml":  {"internal/cli", "relaysvc"},
+	"github.com/BurntSushi/toml":  {"internal/cli", "relaysvc/relayconf"},
 	"github.com/itchyny/gojq":     {"internal/cli"},
 }
 
@@ -61,7 +62,7 @@ var owners = map[string][]string{
 const pureBelow = 5
 
 var (
-	impure  = []string{"core/ownerfile", "core/store", "relaysvc/relaydb", "keystore"}
+	impure  = []string{"core/ownerfile", "core/dial", "internal/failpoint", "core/store", "relaysvc/relaydb", "keystore"}
 	effects = []string{"os", "os/exec", "os/signal", "net", "net/http", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "database/sql"}
 )
 

@@ -3,6 +3,7 @@ package relaysvc
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -50,19 +51,29 @@ func (s *Server) authenticated(r *request, h relayapi.Headers, action string, pa
 		if record != nil && record.Registered {
 			registered = record.State
 		}
-		if err := h.Verify(action, payload, s.audience, registered, r.now); err != nil {
+		start := time.Now()
+		err = h.Verify(action, payload, s.audience, registered, r.now)
+		s.metrics.checked(start, err)
+		if err != nil {
 			return err
 		}
+		if h.Timestamp <= s.db.RestoredAt() {
+			// Its nonce may have been spent after the backup was made.
+			return fault.New(fault.StaleTimestamp, "timestamp %d is before the relay's store was restored", h.Timestamp)
+		}
 		return fn(caller{
-			Caller:   relaydb.Caller{ACEID: h.ID, Incarnation: identity.Incarnation, Nonce: h.Nonce, Forget: r.now + nonceMemory},
+			Caller: relaydb.Caller{
+				ACEID: h.ID, Incarnation: identity.Incarnation, Nonce: h.Nonce, Forget: r.now + nonceMemory,
+				Fetch: s.fetches(action, r.now),
+			},
 			identity: identity,
 			record:   record,
 		})
 	})
 }
 
-// record returns what the relay keeps of an identity, and nil for an identity
-// never seen.
+// record returns what the relay keeps of an identity, and no record for one
+// never seen or whose KEL is deleted.
 func (s *Server) record(ctx context.Context, aceID string) (relaydb.Identity, *relayapi.Record, error) {
 	i, err := s.db.Identity(ctx, aceID)
 	if errors.Is(err, relaydb.NotRegistered) {
@@ -70,6 +81,9 @@ func (s *Server) record(ctx context.Context, aceID string) (relaydb.Identity, *r
 	}
 	if err != nil {
 		return i, nil, err
+	}
+	if !i.KELKept {
+		return i, nil, nil
 	}
 	state, err := s.state(ctx, aceID, i.KELEnd)
 	if err != nil {
@@ -105,5 +119,6 @@ func (s *Server) state(ctx context.Context, aceID, kelEnd string) (*kel.State, e
 		return nil, fault.Wrapf(fault.StorageFailed, err, "stored kel")
 	}
 	s.states.put(state)
+	s.metrics.sawKEL(len(state.Events()))
 	return state, nil
 }

@@ -31,7 +31,7 @@ func (s *Server) serveBlock(w http.ResponseWriter, r *request) error {
 	}
 	payload := relayapi.BlockPayload(b.Peer, b.Blocked, b.Revision)
 	if err := s.authenticated(r, h, kel.ActionBlock, payload, func(c caller) error {
-		return s.db.Block(r.Context(), c.Caller, relaydb.Block(b), s.config.Limits.BlockPeers)
+		return s.db.Block(r.Context(), c.Caller, relaydb.Block(b), s.limits().BlockPeers)
 	}); err != nil {
 		return err
 	}

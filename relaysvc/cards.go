@@ -1,8 +1,10 @@
 package relaysvc
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -18,7 +20,7 @@ const claimWindow = 86400
 // servePublishCard is POST /v1/card (07#descriptors-and-cards).
 func (s *Server) servePublishCard(w http.ResponseWriter, r *request) error {
 	network := s.clientNetwork(r.Request)
-	if err := s.limiter.allow("publish "+network, s.config.Limits.Publications, r.now); err != nil {
+	if err := s.limiter.allow("publish "+network, s.limits().Publications, r.now); err != nil {
 		return err
 	}
 	body, err := s.readBody(w, r, wire.MaxPublishedAgentBytes)
@@ -29,8 +31,17 @@ func (s *Server) servePublishCard(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	claim := func(b relaydb.Bindings) (bool, error) { return s.claim(bundle, b, r.now) }
-	if err := s.db.PublishCard(r.Context(), relaydb.Card{
+	if err := s.storeCard(r.Context(), bundle, network, r.now); err != nil {
+		return err
+	}
+	return s.accept(w, relayapi.OK())
+}
+
+// storeCard stores a verified card record of a registered identity in place of
+// an older one, and binds its handle on account of a client network.
+func (s *Server) storeCard(ctx context.Context, bundle *descriptor.CardBundle, network string, now int64) error {
+	claim := func(b relaydb.Bindings) (bool, error) { return s.claim(bundle, b, now) }
+	return stored(s.db.PublishCard(ctx, relaydb.Card{
 		ACEID:    bundle.ACEID,
 		KELEnd:   bundle.KELEnd(),
 		IssuedAt: bundle.IssuedAt,
@@ -43,10 +54,8 @@ func (s *Server) servePublishCard(w http.ResponseWriter, r *request) error {
 		Tags:     bundle.Card.Tags,
 		Raw:      bundle.Raw(),
 		Network:  network,
-	}, r.now-claimWindow, r.now, claim); err != nil {
-		return err
-	}
-	return s.accept(w, relayapi.OK())
+		Budget:   s.limits().NetworkStored,
+	}, now-claimWindow, now, claim))
 }
 
 // claim reports whether storing the bundle binds its handle.
@@ -56,7 +65,7 @@ func (s *Server) claim(bundle *descriptor.CardBundle, b relaydb.Bindings, now in
 		Home:     bundle.Home,
 		Handle:   bundle.Handle,
 		Held:     b.Held,
-		Taken:    b.Taken,
+		Taken:    b.Taken || s.reserved(bundle.Handle),
 		InWindow: b.Claims,
 	}.Decide()
 	var e *fault.Error
@@ -64,4 +73,11 @@ func (s *Server) claim(bundle *descriptor.CardBundle, b relaydb.Bindings, now in
 		e.RetryAfter = b.Oldest + claimWindow - now
 	}
 	return outcome == relayapi.Bound, err
+}
+
+// reserved reports whether the operator keeps the handle, or one that looks
+// like it, by configuration. What is reserved later is in the store.
+func (s *Server) reserved(handle string) bool {
+	skeleton := relayapi.Skeleton(handle)
+	return slices.ContainsFunc(s.config.ReservedHandles, func(r string) bool { return relayapi.Skeleton(r) == skeleton })
 }

@@ -1,6 +1,7 @@
 package relaysvc
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 
 // servePublishDescriptor is POST /v1/descriptor (07#descriptors-and-cards).
 func (s *Server) servePublishDescriptor(w http.ResponseWriter, r *request) error {
-	if err := s.limiter.allow("publish "+s.clientNetwork(r.Request), s.config.Limits.Publications, r.now); err != nil {
+	if err := s.limiter.allow("publish "+s.clientNetwork(r.Request), s.limits().Publications, r.now); err != nil {
 		return err
 	}
 	body, err := s.readBody(w, r, wire.MaxPublishedAgentBytes)
@@ -30,11 +31,20 @@ func (s *Server) servePublishDescriptor(w http.ResponseWriter, r *request) error
 	if !slices.Contains(agent.Relays, s.audience) {
 		return fault.New(fault.InvalidArgument, "descriptor.relays: this relay is not among them")
 	}
+	if err := s.storeDescriptor(r.Context(), agent); err != nil {
+		return err
+	}
+	return s.accept(w, relayapi.OK())
+}
+
+// storeDescriptor stores a verified descriptor of a registered identity in
+// place of an older one.
+func (s *Server) storeDescriptor(ctx context.Context, agent *descriptor.PublishedAgent) error {
 	profiles := make([]string, len(agent.Profiles))
 	for i, p := range agent.Profiles {
 		profiles[i] = p.ID
 	}
-	if err := s.db.PublishDescriptor(r.Context(), relaydb.Descriptor{
+	return stored(s.db.PublishDescriptor(ctx, relaydb.Descriptor{
 		ACEID:     agent.ACEID,
 		KELEnd:    agent.KELEnd(),
 		IssuedAt:  agent.IssuedAt,
@@ -42,8 +52,6 @@ func (s *Server) servePublishDescriptor(w http.ResponseWriter, r *request) error
 		ExpiresAt: agent.ExpiresAt,
 		Profiles:  profiles,
 		Raw:       agent.Raw(),
-	}); err != nil {
-		return err
-	}
-	return s.accept(w, relayapi.OK())
+		Budget:    s.limits().NetworkStored,
+	}))
 }

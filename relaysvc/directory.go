@@ -1,14 +1,22 @@
 package relaysvc
 
 import (
+	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
+
+// maxExpired bounds the listings that a page passes over because their
+// descriptor has expired since the last sweep, some microseconds each. A page
+// that would pass over more is refused until the sweep has taken them away: it
+// may not be empty while there is more to list.
+const maxExpired = 10_000
 
 // serveDirectory is GET /v1/cards (07#descriptors-and-cards).
 func (s *Server) serveDirectory(w http.ResponseWriter, r *request) error {
@@ -28,7 +36,8 @@ func (s *Server) serveDirectory(w http.ResponseWriter, r *request) error {
 	last, more := "", false
 	err = s.db.Directory(r.Context(), relaydb.Listing{
 		After:   after,
-		Home:    s.audience,
+		Limit:   d.Limit,
+		Expired: maxExpired,
 		Tag:     d.Tag,
 		Profile: d.Profile,
 		Now:     r.now,
@@ -39,6 +48,11 @@ func (s *Server) serveDirectory(w http.ResponseWriter, r *request) error {
 		last = aceID
 		return true
 	})
+	if errors.Is(err, relaydb.Behind) {
+		refused := fault.New(relayapi.RateLimited, "%s", relaydb.Behind)
+		refused.RetryAfter = int64(s.config.Timeouts.Sweep / time.Second)
+		return refused
+	}
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,17 @@ var codes = map[relaydb.Refusal]fault.Code{
 	relaydb.TooManyPeers:  relayapi.LimitExceeded,
 	relaydb.Unreachable:   fault.NotPermitted,
 	relaydb.Full:          relayapi.RecipientInboxFull,
+	relaydb.OverBudget:    relayapi.RateLimited,
+	relaydb.DiskFull:      relayapi.RateLimited,
 	relaydb.Unknown:       fault.UnknownPeer,
 }
 
 // notPermitted is the message of every not_permitted: a sender cannot tell an
 // unknown, a closed and a blocking recipient apart (07#send).
 const notPermitted = "the recipient does not accept this packet"
+
+// noRoom is the message of a request for which the disk has no room.
+const noRoom = "the relay has no room left"
 
 // retryAfter is the delay in seconds that a 429 without one of its own asks for.
 const retryAfter = 30
@@ -43,6 +48,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		w.Header().Set("Retry-After", strconv.FormatInt(delay, 10))
 	}
+	refusedWith(w, code)
 	s.write(w, status, relayapi.ErrorBody(code, message))
 }
 
@@ -58,6 +64,10 @@ func (s *Server) explain(ctx context.Context, err error) (code fault.Code, messa
 	}
 	if code == fault.NotPermitted {
 		return code, notPermitted, 0
+	}
+	if refusal == relaydb.DiskFull {
+		s.log.Error("request failed", "error", err)
+		return code, noRoom, 0
 	}
 	if _, ok := relayapi.Statuses()[code]; !ok || code == relayapi.InternalError {
 		if ctx.Err() == nil {
@@ -78,9 +88,16 @@ func (s *Server) accept(w http.ResponseWriter, body []byte) error {
 	return nil
 }
 
+// Header values that every answer has, in the form that net/http keeps.
+var (
+	valueJSON    = []string{relayapi.MediaJSON}
+	valueNosniff = []string{"nosniff"}
+	valueNoStore = []string{"no-store"}
+)
+
 func (s *Server) write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", relayapi.MediaJSON)
+	h["Content-Type"] = valueJSON
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	// The client is gone when this fails, and there is nobody to tell.

@@ -2,7 +2,6 @@ package relaysvc
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
@@ -15,7 +14,8 @@ import (
 // to reconnect when the relay drains.
 type hub struct {
 	perIdentity, limit int
-	drained            chan struct{} // closed when the relay drains
+	drained            chan struct{} // closed when the relay drains, after spread is set
+	spread             time.Duration // over which streams are asked to reconnect
 
 	mu       sync.Mutex
 	topics   map[string]*topic // by ACE ID; guarded by mu, as what follows
@@ -105,10 +105,13 @@ func (h *hub) close(aceID string, st *stream) {
 func (h *hub) wake(aceID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.topics[aceID]; t != nil {
-		for st := range t.streams {
-			st.poke()
-		}
+	t := h.topics[aceID]
+	if t == nil {
+		return
+	}
+	now := time.Now()
+	for st := range t.streams {
+		st.poke(now)
 	}
 }
 
@@ -139,13 +142,29 @@ func (h *hub) fence(aceID string) (lift func()) {
 	}
 }
 
-// drain asks every stream to reconnect and lets no new one open.
-func (h *hub) drain() {
+// drain asks every stream to reconnect, each at some moment within spread so
+// that their clients do not all come back at once, and lets no new one open.
+func (h *hub) drain(spread time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.draining {
-		h.draining = true
+		h.draining, h.spread = true, spread
 		close(h.drained)
+	}
+}
+
+// cut ends every stream that is still open.
+func (h *hub) cut() {
+	var open []*stream
+	h.mu.Lock()
+	for _, t := range h.topics {
+		for st := range t.streams {
+			open = append(open, st)
+		}
+	}
+	h.mu.Unlock()
+	for _, st := range open {
+		st.end()
 	}
 }
 
@@ -153,82 +172,4 @@ func (h *hub) isDraining() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.draining
-}
-
-// stream is the sending half of one listen stream.
-type stream struct {
-	w     http.ResponseWriter
-	slow  time.Duration // for one frame
-	woken chan struct{} // holds one token when there is something to read
-	ended chan struct{} // closed when over is set
-
-	frame sync.Mutex // held while a frame is written
-
-	mu      sync.Mutex
-	over    bool                     // guarded by mu
-	control *http.ResponseController // while frames may be written; guarded by mu
-}
-
-func newStream(w http.ResponseWriter, slow time.Duration) *stream {
-	return &stream{w: w, slow: slow, woken: make(chan struct{}, 1), ended: make(chan struct{})}
-}
-
-// begin lets frames be written, and answers false when the stream has been
-// ended before it began: the request can still be refused then.
-func (st *stream) begin() bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if !st.over {
-		st.control = http.NewResponseController(st.w)
-	}
-	return !st.over
-}
-
-func (st *stream) poke() {
-	select {
-	case st.woken <- struct{}{}:
-	default: // it has not looked since the last time
-	}
-}
-
-// end cuts the stream off: a frame in progress is given up, and end returns
-// when that is over. Nothing is written afterwards.
-func (st *stream) end() {
-	st.mu.Lock()
-	if st.control != nil {
-		_ = st.control.SetWriteDeadline(time.Unix(1, 0))
-	}
-	st.leave()
-	st.mu.Unlock()
-	st.frame.Lock()
-	defer st.frame.Unlock()
-}
-
-// leave marks the stream as over and lets go of the connection. The caller
-// holds mu.
-func (st *stream) leave() {
-	st.control = nil
-	if !st.over {
-		st.over = true
-		close(st.ended)
-	}
-}
-
-// send writes one frame and reports whether the stream goes on.
-func (st *stream) send(frame []byte) bool {
-	st.frame.Lock()
-	defer st.frame.Unlock()
-	st.mu.Lock()
-	control := st.control
-	if control != nil {
-		_ = control.SetWriteDeadline(time.Now().Add(st.slow))
-	}
-	st.mu.Unlock()
-	if control == nil {
-		return false
-	}
-	if _, err := st.w.Write(frame); err != nil {
-		return false
-	}
-	return control.Flush() == nil
 }

@@ -2,8 +2,6 @@ package relaysvc
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,7 +11,7 @@ import (
 	"github.com/ace-toolkit/ace/core/relayapi"
 )
 
-func quiet() *stream { return newStream(httptest.NewRecorder(), time.Minute) }
+func quiet() *stream { return newStream(time.Minute) }
 
 // TestFence opens a stream while registrations of its identity are in progress.
 func TestFence(t *testing.T) {
@@ -44,47 +42,56 @@ func TestFence(t *testing.T) {
 
 func TestDrainingHubOpensNothing(t *testing.T) {
 	h := newHub(1, 1)
-	h.drain()
-	h.drain()
+	h.drain(0)
+	h.drain(0)
 	if err := h.open(t.Context(), "alice", quiet()); fault.CodeOf(err) != relayapi.RateLimited {
 		t.Fatalf("got %v", err)
 	}
 }
 
-// blockedWriter is a connection that takes a frame when released is closed.
-type blockedWriter struct {
-	http.ResponseWriter
+// blockedSink is a connection that takes a frame when released is closed.
+type blockedSink struct {
 	started, released chan struct{}
-	written           atomic.Bool
+	written, late     atomic.Bool
 }
 
-func (b *blockedWriter) Write(p []byte) (int, error) {
+func (b *blockedSink) send([]byte) error {
 	close(b.started)
 	<-b.released
 	b.written.Store(true)
-	return len(p), nil
+	return nil
 }
+
+func (b *blockedSink) SetWriteDeadline(t time.Time) error {
+	b.late.Store(t.Before(time.Now()))
+	return nil
+}
+
+func (*blockedSink) finish() {}
 
 // TestEndWaitsForAFrame ends a stream in the middle of a frame.
 func TestEndWaitsForAFrame(t *testing.T) {
-	w := &blockedWriter{ResponseWriter: httptest.NewRecorder(), started: make(chan struct{}), released: make(chan struct{})}
-	st := newStream(w, time.Minute)
-	if !st.begin() {
+	out := &blockedSink{started: make(chan struct{}), released: make(chan struct{})}
+	st := newStream(time.Minute)
+	if !st.begin(out) {
 		t.Fatal("a new stream has ended")
 	}
 	sent := make(chan bool)
-	go func() { sent <- st.send([]byte("frame")) }()
-	<-w.started
+	go func() { sent <- st.send(framed([]byte("frame"))) }()
+	<-out.started
 	go func() {
 		<-st.ended
-		close(w.released)
+		close(out.released)
 	}()
 	st.end()
-	if !w.written.Load() {
+	if !out.written.Load() {
 		t.Fatal("the frame was still being written")
 	}
+	if !out.late.Load() {
+		t.Fatal("the frame was not given up")
+	}
 	<-sent
-	if st.send([]byte("another")) || st.begin() {
+	if st.send(framed([]byte("another"))) || st.begin(out) {
 		t.Fatal("a stream that has ended sends frames")
 	}
 }

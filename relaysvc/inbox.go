@@ -1,11 +1,13 @@
 package relaysvc
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
 
 // serveInbox is GET /v1/inbox (07#inbox).
@@ -22,29 +24,73 @@ func (s *Server) serveInbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	page, cursor := relayapi.NewInboxPage(limit), ""
+	page := &inboxPage{server: s, limit: limit}
+	defer func() { s.pages.free(&page.memory) }()
 	err = s.authenticated(r, h, kel.ActionInbox, relayapi.InboxPayload(since, limit), func(c caller) error {
 		// Reading comes first: a page that is read in vain costs nobody
 		// anything, a nonce that is spent in vain costs the caller a retry.
-		entries, err := s.db.Entries(r.Context(), h.ID, c.Incarnation, since, limit, wire.MaxPageBytes, r.now)
+		err := page.fill(r.Context(), relaydb.Span{
+			ACEID: h.ID, Incarnation: c.Incarnation, After: since, Entries: limit, Bytes: wire.MaxPageBytes, Now: r.now,
+		})
 		if err != nil {
 			return err
 		}
-		if err := s.db.Spend(r.Context(), c.Caller); err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if !page.AddPacket(e.StreamID, e.Packet) {
-				break
-			}
-			cursor = e.StreamID
-		}
-		return nil
+		return s.db.Spend(r.Context(), c.Caller)
 	})
 	if err != nil {
 		return err
 	}
-	return s.accept(w, page.Finish(cursor))
+	return s.accept(w, page.body)
+}
+
+// inboxPage is a page that is being made.
+type inboxPage struct {
+	server *Server
+	limit  int64
+	memory buffer
+	page   *relayapi.Page
+	cursor string
+	short  int // bytes that the page needs and did not get
+	body   []byte
+}
+
+// fill makes the page of a span. Code: rate_limited (too many pages at the same
+// time).
+func (p *inboxPage) fill(ctx context.Context, span relaydb.Span) error {
+	for {
+		p.page, p.cursor, p.short = relayapi.NewInboxPage(p.limit), "", 0
+		var err error
+		p.server.crew.run(func() { _, err = p.server.db.Entries(ctx, span, p.add) })
+		if err != nil {
+			return err
+		}
+		if p.short == 0 {
+			p.body = p.page.Finish(p.cursor)
+			return nil
+		}
+		// Not there, where a transaction was open.
+		size := sizeFor(p.short)
+		if !p.server.pages.take(ctx, int64(sizes[size]), bodyPatience) {
+			return errNoMemory
+		}
+		p.server.pages.grow(&p.memory, size)
+	}
+}
+
+func (p *inboxPage) add(e relaydb.Entry) bool {
+	if p.page.Entries() == 0 {
+		if need := int(e.Bytes) + relayapi.PageOverhead(e.Entries); cap(p.memory.data) < min(need, sizes[len(sizes)-1]) {
+			p.server.pages.free(&p.memory)
+			p.short = need
+			return false
+		}
+		p.page.Within(p.memory.data)
+	}
+	if !p.page.AddPacket(e.StreamID, e.Packet) {
+		return false
+	}
+	p.cursor = e.StreamID
+	return true
 }
 
 // serveAck is POST /v1/inbox/ack (07#inbox).
@@ -67,5 +113,6 @@ func (s *Server) serveAck(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	s.metrics.acks.Inc()
 	return s.accept(w, relayapi.OK())
 }

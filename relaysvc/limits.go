@@ -1,6 +1,7 @@
 package relaysvc
 
 import (
+	"math"
 	"sync"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -76,6 +77,10 @@ func setDefault[T int | int64](field *T, value T) {
 	}
 }
 
+// rounding is what the sums of a bucket may be off by. An event that comes after
+// the delay that was asked for is not refused for it.
+const rounding = 1e-9
+
 // maxBuckets bounds the memory of the limiter: some 100 bytes each.
 const maxBuckets = 1 << 18
 
@@ -100,9 +105,9 @@ func (l *limiter) allow(key string, perMinute, now int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.buckets[key].after(perMinute, now)
-	if b.spent+1 > float64(perMinute) {
+	if over := b.spent + 1 - float64(perMinute); over > rounding {
 		e := fault.New(relayapi.RateLimited, "more than %d a minute", perMinute)
-		e.RetryAfter = 1 + 60/perMinute
+		e.RetryAfter = int64(math.Ceil(over * 60 / float64(perMinute)))
 		return e
 	}
 	if len(l.buckets) >= maxBuckets {

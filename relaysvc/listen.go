@@ -2,7 +2,12 @@ package relaysvc
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -16,7 +21,7 @@ import (
 // part and keeps no transaction open.
 const (
 	partEntries = 32
-	partBytes   = 256 << 10
+	partBytes   = 64 << 10
 )
 
 // serveListen is GET /v1/listen (07#listen).
@@ -35,22 +40,12 @@ func (s *Server) serveListen(w http.ResponseWriter, r *request) error {
 	}
 	l := &listener{server: s, aceID: h.ID, last: since}
 	err = s.authenticated(r, h, kel.ActionListen, relayapi.ListenPayload(since), func(c caller) error {
-		return l.open(r.Context(), w, c)
+		return l.open(r.Context(), c)
 	})
 	if err != nil {
 		return err
 	}
-	defer s.hub.close(h.ID, l.stream)
-	if !l.stream.begin() {
-		return fault.New(fault.NotRegistered, "the registration ended meanwhile")
-	}
-	w.Header().Set("Content-Type", relayapi.MediaStream)
-	w.Header().Set("X-Accel-Buffering", "no") // for a proxy that would collect events
-	w.WriteHeader(http.StatusOK)
-	if l.stream.send(relayapi.Event(relayapi.EventConnected)) {
-		l.run(r.Context())
-	}
-	return nil
+	return l.begin(w, r)
 }
 
 // listener sends the queue of an identity to one stream.
@@ -61,11 +56,13 @@ type listener struct {
 	incarnation int64
 	last        string // stream ID of the newest entry sent
 	replayed    string // entries up to here were queued before the stream opened
+	part        buffer // of frames, while they are written
+	short       int    // bytes that the next part needs and did not get
 }
 
 // open takes a place in the hub and reserves the nonce.
-func (l *listener) open(ctx context.Context, w http.ResponseWriter, c caller) error {
-	s, st := l.server, newStream(w, l.server.config.Timeouts.Write)
+func (l *listener) open(ctx context.Context, c caller) error {
+	s, st := l.server, newStream(l.server.config.Timeouts.Write)
 	if err := s.hub.open(ctx, l.aceID, st); err != nil {
 		return err
 	}
@@ -83,63 +80,231 @@ func (l *listener) open(ctx context.Context, w http.ResponseWriter, c caller) er
 	return nil
 }
 
-// run sends what was queued as catchup and what comes later as message events,
-// until the client is gone, the registration ends or the relay drains.
-func (l *listener) run(ctx context.Context) {
-	heartbeat := time.NewTicker(l.server.config.Timeouts.Heartbeat)
-	defer heartbeat.Stop()
-	for l.forward(ctx) && l.wait(ctx, heartbeat.C) {
+// begin answers the request with the stream. Over HTTP/1 it takes the
+// connection and lets the handler return, whose memory a stream would keep
+// otherwise.
+func (l *listener) begin(w http.ResponseWriter, r *request) error {
+	h := w.Header()
+	h.Set("Content-Type", relayapi.MediaStream)
+	h.Set("X-Accel-Buffering", "no") // for a proxy that would collect events
+	if r.ProtoMajor == 1 && l.server.config.Chaos == nil {
+		conn, err := takeOver(w, r.Request)
+		if err == nil {
+			return l.detach(w, conn)
+		}
+		if !errors.Is(err, http.ErrNotSupported) {
+			l.server.hub.close(l.aceID, l.stream)
+			return nil // the client is gone
+		}
+	}
+	defer l.server.hub.close(l.aceID, l.stream)
+	if !l.stream.begin(newAnswerSink(w)) {
+		return errEnded
+	}
+	w.WriteHeader(http.StatusOK)
+	clear(r.Header) // 7 KB that nobody needs any more
+	l.run(r.Context().Done())
+	return nil
+}
+
+// errEnded refuses a stream whose registration ended while it was opened.
+var errEnded = fault.New(fault.NotRegistered, "the registration ended meanwhile")
+
+// detach serves the stream on its connection after the handler has returned.
+func (l *listener) detach(w http.ResponseWriter, conn *connSink) error {
+	if o, ok := w.(*observed); ok {
+		o.status = http.StatusOK
+	}
+	gone := make(chan struct{})
+	l.server.streams.Go(func() {
+		defer close(gone)
+		// A client has nothing to say any more; what it says ends the stream.
+		_, _ = io.ReadFull(conn, make([]byte, 1))
+	})
+	l.server.streams.Go(func() {
+		defer conn.Close()
+		defer l.server.hub.close(l.aceID, l.stream)
+		defer l.catch()
+		if l.stream.begin(conn) && l.run(gone) {
+			conn.finish()
+		}
+	})
+	return nil
+}
+
+// catch keeps a mistake of the relay to this stream.
+func (l *listener) catch() {
+	if p := recover(); p != nil {
+		l.server.log.Error("panic", "value", fmt.Sprint(p), "stack", string(debug.Stack()))
 	}
 }
 
-// forward sends every entry after the last one. It answers false when the
-// stream is over.
-func (l *listener) forward(ctx context.Context) bool {
-	for !l.server.hub.isDraining() {
-		entries, err := l.part(ctx)
-		if err != nil {
-			return false
-		}
-		for _, e := range entries {
-			event := relayapi.EventMessage
-			if wire.CompareStreamIDs(e.StreamID, l.replayed) <= 0 {
-				event = relayapi.EventCatchup
+// The frames that never change.
+var (
+	connectedFrame = relayapi.Event(relayapi.EventConnected)
+	drainFrame     = relayapi.Event(relayapi.EventDrain)
+	heartbeatFrame = relayapi.Heartbeat()
+)
+
+// run sends what was queued as catchup and what comes later as message events,
+// until the client is gone, the registration ends or the relay drains. It
+// reports whether the stream ended as it should, with a drain.
+func (l *listener) run(gone <-chan struct{}) (drained bool) {
+	heartbeat := time.NewTimer(l.server.config.Timeouts.Heartbeat)
+	defer heartbeat.Stop()
+	leave := time.NewTimer(0)
+	if !leave.Stop() {
+		<-leave.C
+	}
+	defer leave.Stop()
+	if !l.event(connectedFrame, eventConnected) {
+		return false
+	}
+	hub := l.server.hub
+	draining := hub.drained
+	more := true
+	for {
+		var woken time.Time
+		if more {
+			// What comes next is looked at again after one part, so that a long
+			// queue does not keep a stream from its end.
+			select {
+			case <-draining:
+				draining = nil
+				leave.Reset(within(hub.spread))
+			case <-leave.C:
+				return l.event(drainFrame, eventDrain)
+			case <-l.stream.ended:
+				return false
+			case <-gone:
+				return false
+			default:
 			}
-			if !l.stream.send(relayapi.PacketEvent(event, e.StreamID, e.Packet)) {
+		} else {
+			select {
+			case woken = <-l.stream.woken:
+			case <-heartbeat.C:
+				if !l.event(heartbeatFrame, eventHeartbeat) {
+					return false
+				}
+				heartbeat.Reset(l.server.config.Timeouts.Heartbeat)
+				continue
+			case <-draining:
+				draining = nil
+				leave.Reset(within(hub.spread))
+				continue
+			case <-leave.C:
+				return l.event(drainFrame, eventDrain)
+			case <-l.stream.ended:
+				return false
+			case <-gone:
 				return false
 			}
-			l.last = e.StreamID
 		}
-		if len(entries) == 0 {
-			return true
+		var ok bool
+		if more, ok = l.forward(); !ok {
+			return false
+		}
+		if !woken.IsZero() {
+			l.server.metrics.lag.Since(woken)
 		}
 	}
+}
+
+// within returns a random part of d.
+func within(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+// event sends an event that is no packet.
+func (l *listener) event(frame []byte, kind int) bool {
+	if !l.stream.send(framed(frame)) {
+		return false
+	}
+	l.server.metrics.events[kind].Inc()
 	return true
 }
 
-func (l *listener) part(ctx context.Context) ([]relaydb.Entry, error) {
-	now := l.server.config.Clock()
-	return l.server.db.Entries(ctx, l.aceID, l.incarnation, l.last, partEntries, partBytes, now)
+// forward sends one part of the entries after the last one, and reports whether
+// there may be more and whether the stream goes on.
+func (l *listener) forward() (more, ok bool) {
+	pages := l.server.pages
+	defer func() { pages.free(&l.part) }()
+	if l.short > 0 {
+		size := sizeFor(l.short)
+		l.short = 0
+		if !pages.take(context.Background(), int64(sizes[size]), l.stream.slow) {
+			return true, true // others are slow, and this client is not to blame
+		}
+		pages.grow(&l.part, size)
+	}
+	p := frames{listener: l}
+	var err error
+	l.server.crew.run(func() { more, err = p.read() })
+	if err != nil {
+		return false, false
+	}
+	if p.entries == 0 {
+		return more, true
+	}
+	if !l.stream.send(append(l.part.data, "\r\n"...)) {
+		return false, false
+	}
+	l.last = p.last
+	l.server.metrics.events[eventCatchup].Add(p.catchups)
+	l.server.metrics.events[eventMessage].Add(p.entries - p.catchups)
+	return more, true
 }
 
-// wait returns true when there may be something to send, and false when the
-// stream is over.
-func (l *listener) wait(ctx context.Context, heartbeat <-chan time.Time) bool {
-	for {
-		select {
-		case <-l.stream.woken:
-			return true
-		case <-heartbeat:
-			if !l.stream.send(relayapi.Heartbeat()) {
-				return false
-			}
-		case <-l.server.hub.drained:
-			l.stream.send(relayapi.Event(relayapi.EventDrain))
-			return false
-		case <-l.stream.ended:
-			return false
-		case <-ctx.Done():
+// frames are those of one part.
+type frames struct {
+	*listener
+	last              string
+	entries, catchups uint64
+}
+
+// read puts the next part of the queue into the buffer.
+func (f *frames) read() (more bool, err error) {
+	return f.server.db.Entries(context.Background(), relaydb.Span{
+		ACEID: f.aceID, Incarnation: f.incarnation, After: f.listener.last, Entries: partEntries, Bytes: partBytes, Now: f.server.config.Clock(),
+	}, f.add)
+}
+
+// add appends the frame of an entry.
+func (f *frames) add(e relaydb.Entry) bool {
+	if !f.room(e) {
+		return false
+	}
+	event := relayapi.EventMessage
+	if wire.CompareStreamIDs(e.StreamID, f.replayed) <= 0 {
+		event = relayapi.EventCatchup
+		f.catchups++
+	}
+	f.part.data = relayapi.AppendPacketEvent(f.part.data, event, e.StreamID, e.Packet)
+	f.last = e.StreamID
+	f.entries++
+	return true
+}
+
+// room makes the buffer large enough for e and what comes after it, if there is
+// memory. Waiting for it is not for here, where a transaction is open.
+func (f *frames) room(e relaydb.Entry) bool {
+	if f.entries > 0 {
+		return len(f.part.data)+len(e.Packet)+relayapi.EventOverhead+frameTail <= cap(f.part.data)
+	}
+	need := frameHead + int(e.Bytes) + e.Entries*relayapi.EventOverhead + frameTail
+	if cap(f.part.data) < need {
+		size := sizeFor(need)
+		f.server.pages.free(&f.part)
+		if !f.server.pages.try(int64(sizes[size])) {
+			f.short = need
 			return false
 		}
+		f.server.pages.grow(&f.part, size)
 	}
+	f.part.data = f.part.data[:frameHead]
+	return true
 }

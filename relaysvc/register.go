@@ -2,8 +2,10 @@ package relaysvc
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -13,7 +15,7 @@ import (
 // serveRegister is POST /v1/register (07#registration).
 func (s *Server) serveRegister(w http.ResponseWriter, r *request) error {
 	network := s.clientNetwork(r.Request)
-	if err := s.limiter.allow("publish "+network, s.config.Limits.Publications, r.now); err != nil {
+	if err := s.limiter.allow("publish "+network, s.limits().Publications, r.now); err != nil {
 		return err
 	}
 	body, err := s.readBody(w, r, wire.MaxPublishedAgentBytes)
@@ -24,21 +26,21 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	status, err := s.register(r.Context(), registration, network, r.now)
+	status, err := s.register(r.Context(), registration, network)
 	if err != nil {
 		return err
 	}
 	return s.accept(w, relayapi.OKStatus(status))
 }
 
-// register is 07#registration step 6.
-func (s *Server) register(ctx context.Context, r *relayapi.Registration, network string, now int64) (status relayapi.Status, err error) {
+// register is 07#registration step 6, on account of a client network.
+func (s *Server) register(ctx context.Context, r *relayapi.Registration, network string) (status relayapi.Status, err error) {
 	err = decide(func() error {
 		seen, record, err := s.record(ctx, r.ACEID)
 		if err != nil {
 			return err
 		}
-		status, err = r.Against(record, nil)
+		status, err = r.Against(record, horizon(seen))
 		if err != nil || status == relayapi.Idempotent {
 			return err
 		}
@@ -47,20 +49,57 @@ func (s *Server) register(ctx context.Context, r *relayapi.Registration, network
 			// delivers nothing from here on (07#registration).
 			defer s.hub.fence(r.ACEID)()
 		}
-		against := &seen
-		if record == nil {
-			against = nil
-		}
-		return s.db.Register(ctx, relaydb.Registration{
-			ACEID:     r.ACEID,
-			Timestamp: r.Timestamp,
-			Digest:    r.MDigest,
-			KELEnd:    r.State.LastHash(),
-			KEL:       r.State.Raw(),
-			Network:   network,
-		}, against)
+		return stored(s.db.Register(ctx, s.toStore(r, network), known(seen)))
 	})
 	return status, err
+}
+
+// known returns what the store says of an identity, nil for one never seen.
+func known(i relaydb.Identity) *relaydb.Identity {
+	if i.Incarnation == 0 {
+		return nil
+	}
+	return &i
+}
+
+// horizon returns that of an identity whose KEL is deleted, else nil.
+func horizon(i relaydb.Identity) *relayapi.Horizon {
+	if known(i) == nil || i.KELKept {
+		return nil
+	}
+	return &relayapi.Horizon{EpochSeq: i.EpochSeq, EpochHash: i.EpochHash, LastSeq: i.EndSeq, LastHash: i.KELEnd, Barrier: i.Barrier}
+}
+
+func (s *Server) toStore(r *relayapi.Registration, network string) relaydb.Registration {
+	start := r.State.EpochStart()
+	return relaydb.Registration{
+		ACEID:     r.ACEID,
+		Timestamp: r.Timestamp,
+		Digest:    r.MDigest,
+		KELEnd:    r.State.LastHash(),
+		EndSeq:    r.State.Seq(),
+		EpochSeq:  start,
+		EpochHash: r.State.Events()[start].Hash,
+		KEL:       r.State.Raw(),
+		Network:   network,
+		Budget:    s.limits().NetworkStored,
+	}
+}
+
+// budgetRetry is the delay in seconds that a client is asked for whose network
+// has used up its bytes. They come back when its identities unregister or their
+// descriptors expire, which takes hours rather than seconds.
+const budgetRetry = 3600
+
+// stored gives the refusal of a byte budget its code and its delay
+// (07#registration).
+func stored(err error) error {
+	if !errors.Is(err, relaydb.OverBudget) {
+		return err
+	}
+	e := fault.New(relayapi.RateLimited, "%s", relaydb.OverBudget)
+	e.RetryAfter = budgetRetry
+	return e
 }
 
 // serveUnregister is POST /v1/unregister (07#registration). The authentication

@@ -41,6 +41,7 @@ type relay struct {
 	path   string
 	now    atomic.Int64
 	client *http.Client
+	server *relaysvc.Server
 	stop   func()
 }
 
@@ -74,6 +75,7 @@ func (r *relay) run(change func(*relaysvc.Config)) {
 	}
 	server, err := relaysvc.New(config)
 	must(r.t, err)
+	r.server = server
 	address := ln.Addr().String()
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)

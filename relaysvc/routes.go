@@ -1,14 +1,10 @@
 package relaysvc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -28,26 +24,37 @@ type request struct {
 	now int64
 	// target is the last segment of the path on the lookup routes.
 	target string
+	body   body
 }
 
 // route answers a request, or returns the error to refuse it with, having
 // written nothing.
 type route func(*Server, http.ResponseWriter, *request) error
 
-// routes lists the fixed paths of 07#endpoints. Wake hints are not offered, and
-// so their routes do not exist (07#wake-hints).
+// routes lists the fixed paths of 07#endpoints but for those of wakeRoutes.
 var routes = map[string]route{
-	"POST /v1/register":   (*Server).serveRegister,
+	"POST /v1/register":   storing((*Server).serveRegister),
 	"POST /v1/unregister": (*Server).serveUnregister,
-	"POST /v1/descriptor": (*Server).servePublishDescriptor,
-	"POST /v1/card":       (*Server).servePublishCard,
+	"POST /v1/descriptor": storing((*Server).servePublishDescriptor),
+	"POST /v1/card":       storing((*Server).servePublishCard),
 	"GET /v1/cards":       (*Server).serveDirectory,
 	"POST /v1/blocks":     (*Server).serveBlock,
-	"POST /v1/send":       (*Server).serveSend,
+	"POST /v1/send":       storing((*Server).serveSend),
 	"GET /v1/inbox":       (*Server).serveInbox,
 	"POST /v1/inbox/ack":  (*Server).serveAck,
 	"GET /v1/listen":      (*Server).serveListen,
-	"GET /health":         (*Server).serveHealth,
+}
+
+const routeHealth = "GET /health"
+
+// operations lists the paths that are the operator's (07#operations). With
+// MoveOperations they are on another listener than the rest, but for GET
+// /health, which any client may ask for.
+var operations = map[string]route{
+	routeHealth:         (*Server).serveHealth,
+	"GET /health/live":  (*Server).serveLive,
+	"GET /health/ready": (*Server).serveReady,
+	"GET /metrics":      (*Server).serveMetrics,
 }
 
 // lookups lists the paths that end in what is looked up.
@@ -57,43 +64,77 @@ var lookups = map[string]route{
 	"GET /v1/handles/":    (*Server).serveHandle,
 }
 
-// find returns the route of a request and the target of a lookup, or nil. The
-// path is taken as it is: none is cleaned, and nobody is sent elsewhere.
-func find(method, path string) (route, string) {
-	if r, ok := routes[method+" "+path]; ok {
+// finder returns the route of a request and the target of a lookup, or nil.
+type finder func(method, path string) (route, string)
+
+// find is the finder of the main listener. The path is taken as it is: none is
+// cleaned, and nobody is sent elsewhere.
+func (s *Server) find(method, path string) (route, string) {
+	key := method + " " + path
+	if r, ok := routes[key]; ok {
+		return r, ""
+	}
+	if r, ok := wakeRoutes[key]; ok && s.config.offersWakes() {
+		return r, ""
+	}
+	if r, ok := operations[key]; ok && (s.ops == nil || key == routeHealth) {
 		return r, ""
 	}
 	i := strings.LastIndexByte(path, '/') + 1
 	return lookups[method+" "+path[:i]], path[i:]
 }
 
+// findOperation is the finder of the operator's listener.
+func findOperation(method, path string) (route, string) { return operations[method+" "+path], "" }
+
 // Handler returns the relay as an HTTP handler. It needs Config.PublicURL,
 // which only Serve can take from a socket.
-func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+func (s *Server) Handler() http.Handler {
+	if c := s.config.Chaos; c != nil {
+		return &faults{Chaos: *c, server: s}
+	}
+	return http.HandlerFunc(s.serve)
+}
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) { s.answer(w, r, s.find) }
+
+func (s *Server) serveOps(w http.ResponseWriter, r *http.Request) { s.answer(w, r, findOperation) }
+
+func (s *Server) answer(to http.ResponseWriter, r *http.Request, find finder) {
+	w := &observed{ResponseWriter: to}
+	defer s.answered(r, w, time.Now())
 	defer s.catch(w, r)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
+	w.Header()["X-Content-Type-Options"] = valueNosniff
+	w.Header()["Cache-Control"] = valueNoStore
+	if r.TLS != nil {
+		w.Header().Set("Strict-Transport-Security", hsts)
+	}
 	if r.ContentLength != 0 {
 		// Also what no route reads: net/http takes some of it in before it answers.
 		s.setReadDeadline(w)
 	}
-	if err := s.dispatch(w, r); err != nil {
+	if err := s.dispatch(w, r, find); err != nil {
 		s.refuse(w, r, err)
 	}
 }
 
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) error {
-	serve, target := find(r.Method, r.URL.Path)
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, find finder) error {
+	// As it was written: /v1%2Finbox is another path than /v1/inbox.
+	serve, target := find(r.Method, r.URL.EscapedPath())
 	if serve == nil {
 		return fault.New(relayapi.NotFound, "no such route")
+	}
+	target, err := url.PathUnescape(target)
+	if err != nil {
+		return fault.New(fault.InvalidArgument, "malformed path")
 	}
 	now := s.config.Clock()
 	if err := wire.CheckTime(now); err != nil {
 		return fault.Wrap(fault.InvalidArgument, err)
 	}
-	return serve(s, w, &request{Request: r, now: now, target: target})
+	decision := &request{Request: r, now: now, target: target}
+	defer s.release(decision)
+	return serve(s, w, decision)
 }
 
 // catch turns a panic, which only a mistake in the relay can cause, into an
@@ -110,19 +151,6 @@ func (s *Server) catch(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, fault.New(relayapi.InternalError, "panic"))
 }
 
-// serveHealth is GET /health, which is the operator's (07#operations).
-func (s *Server) serveHealth(w http.ResponseWriter, r *request) error {
-	switch {
-	case s.hub.isDraining():
-		s.write(w, http.StatusServiceUnavailable, []byte(`{"status":"draining"}`))
-	case s.db.Check(r.Context()) != nil:
-		s.write(w, http.StatusServiceUnavailable, []byte(`{"status":"failed"}`))
-	default:
-		return s.accept(w, []byte(`{"status":"ok"}`))
-	}
-	return nil
-}
-
 // query returns the parameters of a request.
 func (r *request) query() (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
@@ -130,50 +158,4 @@ func (r *request) query() (url.Values, error) {
 		return nil, fault.New(fault.InvalidArgument, "malformed query")
 	}
 	return q, nil
-}
-
-// firstRead is the memory that a request gets before it has sent as much.
-const firstRead = 16 << 10
-
-// readBody returns the body of a request, which has to be JSON of at most
-// limit bytes. Codes: invalid_argument, payload_too_large.
-func (s *Server) readBody(w http.ResponseWriter, r *request, limit int64) ([]byte, error) {
-	// Joined, because one given twice is no media type.
-	media, _, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ","))
-	if err != nil || media != relayapi.MediaJSON {
-		return nil, s.abandon(w, r, limit, fault.New(fault.InvalidArgument, "content type is not %s", relayapi.MediaJSON))
-	}
-	tooLarge := fault.New(relayapi.PayloadTooLarge, "body over %d bytes", limit)
-	if r.ContentLength > limit {
-		return nil, s.abandon(w, r, limit, tooLarge)
-	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
-	n, err := body.ReadFrom(io.LimitReader(r.Body, limit+1))
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return nil, fault.New(fault.InvalidArgument, "the body did not arrive in time")
-	case err != nil:
-		return nil, fault.New(fault.InvalidArgument, "the body ended early")
-	case n > limit:
-		return nil, s.abandon(w, r, limit, tooLarge)
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return body.Bytes(), nil
-}
-
-// setReadDeadline bounds the time for the body of a request.
-func (s *Server) setReadDeadline(w http.ResponseWriter) {
-	// A handler under test may have no connection, and then no deadline.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.Timeouts.Body))
-}
-
-// abandon gives a body up that is refused with err, and returns err. It reads
-// on for a while, because a client that is still writing when the connection
-// closes might never see the answer.
-func (s *Server) abandon(w http.ResponseWriter, r *request, limit int64, err error) error {
-	w.Header().Set("Connection", "close")
-	_, _ = io.CopyN(io.Discard, r.Body, limit)
-	return err
 }

@@ -125,7 +125,7 @@ func TestStrangerRates(t *testing.T) {
 }
 
 func TestQueueBounds(t *testing.T) {
-	r := start(t, func(c *relaysvc.Config) { c.Limits.QueueEntries = 2 })
+	r := start(t, func(c *relaysvc.Config) { c.Limits.QueueEntries, c.Limits.SenderEntries = 2, 2 })
 	a := r.published()
 	from := strangerID()
 	for range 2 {
@@ -139,7 +139,7 @@ func TestQueueBounds(t *testing.T) {
 	r.now.Add(wire.OfflineWindowSeconds)
 	r.expect("ok", r.send(a.packet(from), a.permit(from)))
 
-	r = start(t, func(c *relaysvc.Config) { c.Limits.QueueBytes = 20_000 })
+	r = start(t, func(c *relaysvc.Config) { c.Limits.QueueBytes, c.Limits.SenderBytes = 20_000, 20_000 })
 	a = r.registered()
 	r.expect("ok", r.send(opaque(from, a.aceID(), epoch, 6000), a.permit(from)))
 	r.expect("recipient_inbox_full", r.send(opaque(from, a.aceID(), epoch, 6000), a.permit(from)))

@@ -3,20 +3,21 @@ package relaysvc
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
 
@@ -29,24 +30,55 @@ type Config struct {
 	// takes it from the socket when it is empty.
 	PublicURL string
 	// Development accepts http URLs with a loopback host as PublicURL and in
-	// documents (02#relay-urls). Serve then listens on loopback only.
+	// documents (02#relay-urls). Serve then listens on loopback only, unless
+	// Open is set as well.
 	Development bool
+	// Open lets a development relay with a PublicURL listen on any address.
+	Open bool
 	// DBPath is the file of the store. Its folder has mode 0700 and is made
 	// when it is missing.
 	DBPath string
 	// TrustedProxies are the addresses of reverse proxies whose
 	// X-Forwarded-For header says who the client is. Default: none.
 	TrustedProxies []netip.Prefix
+	// TLSCert and TLSKey are PEM files with the certificate chain and its
+	// key, which only its owner may be able to read. Serve then speaks TLS,
+	// and follows the files when they change. Default: plain HTTP.
+	TLSCert, TLSKey string
+	// TLSKeyGuarded says that somebody else keeps other users from the file of
+	// the key, as a service manager does that hands it over. Its mode is then
+	// not looked at.
+	TLSKeyGuarded bool
+	// WakeGateways are the canonical relay URLs to which wake hints may be
+	// sent, or AnyGateway or LoopbackGateways (07#wake-hints). Default: none,
+	// and wake hints are not offered.
+	WakeGateways []string
+	// ReservedHandles are handles that nobody can claim, nor one that looks
+	// like them (07#descriptors-and-cards). Default: none.
+	ReservedHandles []string
 	// Limits bound what the relay keeps and does for others.
 	Limits Limits
 	// Timeouts bound how long it waits for them.
 	Timeouts Timeouts
+	// Chaos makes a development relay unreliable on purpose. Default: nil, a
+	// relay that does its best.
+	Chaos *Chaos
 	// Log takes what the operator should know: failures of the relay itself.
-	// It never gets packets, identities or addresses. Default: nothing is
+	// It never gets packets, identities or addresses. At the level info it
+	// also gets a line for each request that was refused. Default: nothing is
 	// logged.
 	Log slog.Handler
+	// LogMetadata adds to the line of a request the client network and, in
+	// place of the caller's identity, a hash of it that is salted anew at each
+	// start. Default: off.
+	LogMetadata bool
 	// Clock returns the time in Unix seconds. Default: the system clock.
 	Clock func() int64
+	// Elapsed returns the seconds that have passed since some moment, by a
+	// clock that nobody sets. Where Clock runs ahead of it, nothing is
+	// forgotten early: no packet, and no nonce. Default: the system's, and no
+	// such bound for a Clock of one's own.
+	Elapsed func() int64
 }
 
 // Timeouts are the times after which the relay gives up on a peer, or acts by
@@ -57,14 +89,24 @@ type Timeouts struct {
 	Write     time.Duration // for a response or one event of a stream; 60 s
 	Idle      time.Duration // of a connection between requests; 120 s
 	Heartbeat time.Duration // between comment lines on a silent stream; 15 s
-	Drain     time.Duration // for requests in progress when Serve ends; 20 s
+	Drain     time.Duration // for all that goes on when Serve is to end; 30 s
+	Spread    time.Duration // of that for asking streams to reconnect, a few at a time; 10 s, none in development
 	Sweep     time.Duration // between removals of what has expired; 60 s
+	Wake      time.Duration // for one request to a wake gateway; 5 s
+	// WakeInterval is the least time between two wakes of one identity, in
+	// whole seconds; 30 s.
+	WakeInterval time.Duration
 }
 
-func (t *Timeouts) setDefaults() {
+func (t *Timeouts) setDefaults(development bool) {
+	spread := 10 * time.Second
+	if development {
+		spread = 0
+	}
 	for field, value := range map[*time.Duration]time.Duration{
 		&t.Header: 10 * time.Second, &t.Body: 60 * time.Second, &t.Write: 60 * time.Second, &t.Idle: 120 * time.Second,
-		&t.Heartbeat: 15 * time.Second, &t.Drain: 20 * time.Second, &t.Sweep: 60 * time.Second,
+		&t.Heartbeat: 15 * time.Second, &t.Drain: 30 * time.Second, &t.Spread: spread, &t.Sweep: 60 * time.Second,
+		&t.Wake: 5 * time.Second, &t.WakeInterval: 30 * time.Second,
 	} {
 		if *field == 0 {
 			*field = value
@@ -72,8 +114,9 @@ func (t *Timeouts) setDefaults() {
 	}
 }
 
-// check validates c and fills in the defaults.
-func (c *Config) check() error {
+// Check validates c and fills in the defaults. It looks at no file. Code:
+// invalid_argument.
+func (c *Config) Check() error {
 	if c.DBPath == "" {
 		return fault.New(fault.InvalidArgument, "no path of a store")
 	}
@@ -88,8 +131,38 @@ func (c *Config) check() error {
 	if err := c.Limits.check(); err != nil {
 		return err
 	}
-	c.Timeouts.setDefaults()
+	if err := c.checkGateways(); err != nil {
+		return err
+	}
+	for _, handle := range c.ReservedHandles {
+		if !wire.IsHandle(handle) {
+			return fault.New(fault.InvalidArgument, "reserved handle %.80q: not a handle", handle)
+		}
+	}
+	if c.Chaos != nil {
+		if !c.Development {
+			return fault.New(fault.InvalidArgument, "chaos is for development")
+		}
+		if err := c.Chaos.check(); err != nil {
+			return err
+		}
+	}
+	c.Timeouts.setDefaults(c.Development)
+	if c.Timeouts.Spread >= c.Timeouts.Drain {
+		return fault.New(fault.InvalidArgument, "the drain of %s leaves no time after its spread of %s", c.Timeouts.Drain, c.Timeouts.Spread)
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return fault.New(fault.InvalidArgument, "TLS takes a certificate and a key")
+	}
+	if c.TLSCert != "" && c.Timeouts.Heartbeat >= c.Timeouts.Write {
+		// HTTP/2 ends a stream on which nothing was written for so long.
+		return fault.New(fault.InvalidArgument, "with TLS, heartbeats every %s are too rare for a write timeout of %s", c.Timeouts.Heartbeat, c.Timeouts.Write)
+	}
 	if c.Clock == nil {
+		if c.Elapsed == nil {
+			start := time.Now()
+			c.Elapsed = func() int64 { return int64(time.Since(start) / time.Second) }
+		}
 		c.Clock = func() int64 { return time.Now().Unix() }
 	}
 	if c.Log == nil {
@@ -105,6 +178,9 @@ func (c *Config) urls() wire.URLPolicy {
 	return wire.Production
 }
 
+// crewSize is the number of goroutines with a deep stack.
+const crewSize = 8
+
 // kelCacheEntries bounds the verified logs kept in memory, of some 100 KB each.
 const kelCacheEntries = 512
 
@@ -116,105 +192,87 @@ type Server struct {
 	kels     *kel.Cache // of the logs in documents
 	states   *states    // of the logs in the store
 	hub      *hub
+	waker    *waker // nil where wake hints are not offered
 	limiter  *limiter
 	log      *slog.Logger
+	drains   chan Drain // asked for by the operator
+
+	bounds      atomic.Pointer[Limits] // see limits
+	connections *connections           // of the main listener
+	certificate *certificate           // nil without TLS
+	ops         net.Listener           // see MoveOperations
+	readiness   readiness
+	forwarded   forwarded
+	disk        *disk
+	metrics     *metrics
+	bodies      *memory // of requests
+	pages       *memory // of answers and events
+	permits     *admission.PermitCache
+	crew        *crew
+	streams     sync.WaitGroup // that have left their handler
+	salt        []byte         // of pseudonyms in the log
 }
 
 // New opens the store of a relay. Codes: invalid_argument (the configuration),
 // storage_failed, lock_busy (another relay has the store open).
 func New(c Config) (*Server, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	db, err := relaydb.Open(context.Background(), c.DBPath, c.Clock())
-	if err != nil {
+	c.Clock, c.Timeouts.Sweep = failpoint.Clock(c.Clock), failpoint.Every(c.Timeouts.Sweep)
+	s := &Server{
+		config:      c,
+		audience:    c.PublicURL,
+		kels:        kel.NewCache(kelCacheEntries),
+		states:      newStates(),
+		bodies:      newMemory(c.Limits.BodyMemory),
+		pages:       newMemory(c.Limits.BodyMemory),
+		permits:     admission.NewPermitCache(permitCacheEntries),
+		hub:         newHub(c.Limits.StreamsPerIdentity, c.Limits.Streams),
+		limiter:     newLimiter(),
+		disk:        &disk{path: c.DBPath},
+		log:         slog.New(c.Log),
+		drains:      make(chan Drain, 1),
+		connections: newConnections(c.Limits.Connections),
+		metrics:     newMetrics(c.Clock()),
+		salt:        suite.RandomBytes(16),
+	}
+	s.bounds.Store(&c.Limits)
+	var err error
+	if c.TLSCert != "" {
+		if s.certificate, err = openCertificate(c, s.log); err != nil {
+			return nil, err
+		}
+	}
+	if s.db, err = relaydb.OpenWith(context.Background(), c.DBPath, c.Clock(), s.storeOptions()); err != nil {
 		return nil, err
 	}
-	return &Server{
-		config:   c,
-		audience: c.PublicURL,
-		db:       db,
-		kels:     kel.NewCache(kelCacheEntries),
-		states:   newStates(),
-		hub:      newHub(c.Limits.StreamsPerIdentity, c.Limits.Streams),
-		limiter:  newLimiter(),
-		log:      slog.New(c.Log),
-	}, nil
+	s.crew = newCrew(crewSize)
+	if err := s.db.SetHome(context.Background(), s.audience); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if c.offersWakes() {
+		s.waker = newWaker(c, s.db, s.hub.listening, s.log, &s.metrics.wakes)
+	}
+	return s, nil
+}
+
+// storeOptions has the store tell the metrics and the log.
+func (s *Server) storeOptions() relaydb.Options {
+	return relaydb.Options{
+		Elapsed: s.config.Elapsed,
+		Observe: s.metrics.committed,
+		Damaged: func(reason string) {
+			s.log.Error("a queued packet is not the one that was queued: put aside", "reason", reason)
+		},
+	}
 }
 
 // Close closes the store. Call it when Serve has returned.
-func (s *Server) Close() error { return s.db.Close() }
-
-// LoopbackURL returns the audience of a development relay that listens on the
-// given address, 127.0.0.1 or [::1] (07#authentication).
-// Code: invalid_argument.
-func LoopbackURL(addr net.Addr) (string, error) {
-	url := "http://" + addr.String()
-	if wire.CheckRelayURL(url, wire.Development) != nil {
-		return "", fault.New(fault.InvalidArgument, "a development relay listens on 127.0.0.1 or [::1], not on %s", addr)
-	}
-	return url, nil
-}
-
-// Serve answers requests on ln until ctx ends, and closes ln. It then drains:
-// GET /health says so, every stream gets an event that asks its client to
-// reconnect, requests in progress finish, and Serve returns nil.
-func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	if err := s.bind(ln); err != nil {
-		ln.Close()
-		return err
-	}
-	server := &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: s.config.Timeouts.Header,
-		IdleTimeout:       s.config.Timeouts.Idle,
-		WriteTimeout:      s.config.Timeouts.Body + s.config.Timeouts.Write,
-		MaxHeaderBytes:    maxHeaderBytes,
-		// OPTIONS * is no route either.
-		DisableGeneralOptionsHandler: true,
-		// What net/http has to say names addresses.
-		ErrorLog: log.New(io.Discard, "", 0),
-	}
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	tasks.Go(func() { s.sweep(sweeping) })
-
-	ended := make(chan error, 1)
-	tasks.Go(func() { ended <- server.Serve(ln) })
-	var failure error
-	select {
-	case failure = <-ended:
-	case <-ctx.Done():
-	}
-	s.log.Info("draining")
-	return errors.Join(failure, s.shutDown(context.WithoutCancel(ctx), server))
-}
-
-// bind checks the listener of a development relay and, when no public URL is
-// configured, takes the audience from it.
-func (s *Server) bind(ln net.Listener) error {
-	if !s.config.Development {
-		return nil
-	}
-	url, err := LoopbackURL(ln.Addr())
-	if err == nil && s.audience == "" {
-		s.audience = url
-	}
-	return err
-}
-
-func (s *Server) shutDown(ctx context.Context, server *http.Server) error {
-	s.hub.drain()
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeouts.Drain)
-	defer cancel()
-	err := server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests were still in progress at the end of the drain")
-		return server.Close()
-	}
-	return err
+func (s *Server) Close() error {
+	s.streams.Wait()
+	s.crew.close()
+	return s.db.Close()
 }
 
 // sweep removes what has expired, again and again until ctx ends.

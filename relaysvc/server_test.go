@@ -81,7 +81,7 @@ func TestPublicationRate(t *testing.T) {
 	r.expect("ok", a.post("/v1/descriptor", a.descriptor(-1).Raw()))
 	got := b.register(epoch)
 	r.expect("rate_limited", got)
-	if after := got.header.Get("Retry-After"); after != "31" {
+	if after := got.header.Get("Retry-After"); after != "30" {
 		t.Fatalf("Retry-After %s, want the seconds until one more is allowed", after)
 	}
 	r.expect("ok", r.do(call{method: "POST", path: "/v1/register", body: b.registration(epoch), network: "198.51.100.1"}))
@@ -170,7 +170,7 @@ func TestFailures(t *testing.T) {
 	server, err := relaysvc.New(relaysvc.Config{
 		PublicURL: "https://relay.example",
 		DBPath:    filepath.Join(t.TempDir(), "data", "relay.db"),
-		Log:       lines{slog.NewTextHandler(io.Discard, nil), &logged},
+		Log:       lines{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelWarn}), &logged},
 	})
 	must(t, err)
 	get := func(ctx context.Context, path string) answer {

@@ -28,22 +28,49 @@ func TestStates(t *testing.T) {
 	s, short := newStates(), log(1)
 	s.put(short)
 	s.put(short)
-	if s.events != 2 || s.get(short.LastHash()) != short {
+	if s.events != 2 || s.get(short.LastHash()) != short || s.of(short.ACEID()) != short {
 		t.Fatalf("%d events", s.events)
 	}
-	if s.get(log(1).LastHash()) != nil {
+	if s.get(log(1).LastHash()) != nil || s.of("nobody") != nil {
 		t.Fatal("a log that was never seen")
 	}
-	for range maxStateEvents/64 + 1 {
-		s.events += 62 // as if the log had 64 events, which takes long to make
-		last := log(1)
-		s.put(last)
-		if len(s.byEnd) > maxStateEvents/64 || s.events > maxStateEvents || s.get(last.LastHash()) != last {
-			t.Fatalf("%d logs with %d events", len(s.byEnd), s.events)
-		}
+	next := log(1)
+	s.put(next)
+	s.get(short.LastHash())
+	s.events += maxStateEvents - 4 // as if there were many, which takes long to make
+	last := log(1)
+	s.put(last)
+	if s.get(last.LastHash()) != last || s.get(short.LastHash()) != short || s.events > maxStateEvents {
+		t.Fatalf("%d events", s.events)
 	}
-	if s.get(short.LastHash()) != nil {
-		t.Fatal("nothing was forgotten: the test shows nothing")
+	if s.get(next.LastHash()) != nil || s.of(next.ACEID()) != nil {
+		t.Fatal("the log that nobody used was not forgotten")
+	}
+	if len(s.byEnd) != s.recent.Len() || len(s.latest) != s.recent.Len() {
+		t.Fatalf("%d by end, %d by identity, %d in order", len(s.byEnd), len(s.latest), s.recent.Len())
+	}
+}
+
+// TestStatesLatest uses two logs of one identity.
+func TestStatesLatest(t *testing.T) {
+	root := suite.NewSigningKey(suite.NewSeed())
+	short, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, suite.NewSigningKey(suite.NewSeed()).PublicKey()), 1760140800)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := short.Delegate(root, suite.NewSigningKey(suite.NewSeed()).PublicKey(), 1760140800, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStates()
+	s.put(short)
+	s.put(long)
+	if s.of(short.ACEID()) != long {
+		t.Fatal("not the log used last")
+	}
+	s.get(short.LastHash())
+	if s.of(short.ACEID()) != short {
+		t.Fatal("not the log used last")
 	}
 }
 

@@ -133,6 +133,8 @@ func newPlay(t *testing.T, trace sendTrace) *play {
 		if c.Limits.QueueBytes > 0 {
 			c.Limits.QueueBytes += bytesPerByte - 1
 		}
+		// The queue's own bounds are tried here, not a sender's share of it.
+		c.Limits.SenderEntries, c.Limits.SenderBytes = c.Limits.QueueEntries, c.Limits.QueueBytes
 	})
 	for name, r := range trace.Config.Recipients {
 		p.setUp(name, r)

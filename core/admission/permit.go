@@ -64,21 +64,48 @@ func DecodePermit(v wire.Value) (*Permit, error) {
 // and that it is valid at now (05#delivery-permits). Codes: invalid_argument
 // (clock), invalid_authorization, stale_peer_binding.
 func (p *Permit) Verify(state *kel.State, issuer, subject string, now int64) error {
+	if err := p.terms().check(state, issuer, subject, now); err != nil {
+		return err
+	}
+	if err := p.checkSignature(state); err != nil {
+		return err
+	}
+	return state.CheckUsable(now)
+}
+
+// terms are the claims of a permit.
+type terms struct {
+	issuer, subject     string
+	issuedAt, expiresAt int64
+}
+
+func (p *Permit) terms() terms {
+	return terms{issuer: p.Issuer, subject: p.Subject, issuedAt: p.IssuedAt, expiresAt: p.ExpiresAt}
+}
+
+// check is all of [Permit.Verify] that precedes the signature.
+func (t terms) check(state *kel.State, issuer, subject string, now int64) error {
 	if err := wire.CheckTime(now); err != nil {
 		return fault.Wrap(fault.InvalidArgument, err)
 	}
 	switch {
-	case p.Issuer != issuer || state.ACEID() != issuer:
+	case t.issuer != issuer || state.ACEID() != issuer:
 		return fault.New(fault.InvalidAuthorization, "permit.issuer: not %s", issuer)
-	case p.Subject != subject:
+	case t.subject != subject:
 		return fault.New(fault.InvalidAuthorization, "permit.subject: not %s", subject)
-	case p.IssuedAt > now+wire.TimestampWindowSeconds:
+	case t.issuedAt > now+wire.TimestampWindowSeconds:
 		return fault.New(fault.InvalidAuthorization, "permit.issuedAt: more than %d s ahead", wire.TimestampWindowSeconds)
-	case now >= p.ExpiresAt:
-		return fault.New(fault.InvalidAuthorization, "permit.expiresAt: %d has passed", p.ExpiresAt)
+	case now >= t.expiresAt:
+		return fault.New(fault.InvalidAuthorization, "permit.expiresAt: %d has passed", t.expiresAt)
 	}
+	return nil
+}
+
+// checkSignature is the part of [Permit.Verify] that stays true for as long as
+// the log does not change.
+func (p *Permit) checkSignature(state *kel.State) error {
 	claims := p.value.Without("signature").Canonical()
-	return state.VerifySignature(kel.ActionDeliveryPermit, p.Signature, p.IssuedAt, now, claims, fault.InvalidAuthorization)
+	return state.CheckSignature(kel.ActionDeliveryPermit, p.Signature, p.IssuedAt, claims, fault.InvalidAuthorization)
 }
 
 // VerifyPermit is [DecodePermit] and [Permit.Verify].

@@ -55,6 +55,20 @@ func (s *State) VerifySignature(action string, sig wire.Signature, timestamp, no
 	if err := wire.CheckTime(now); err != nil {
 		return fault.Wrap(fault.InvalidArgument, err)
 	}
+	if err := s.CheckSignature(action, sig, timestamp, payload, code); err != nil {
+		return err
+	}
+	return s.CheckUsable(now)
+}
+
+// CheckSignature is the part of [State.VerifySignature] that does not depend on
+// the clock, steps 1 to 4 of 01#operational-signatures. A signature for which it
+// holds is still to be refused when the identity is no longer usable: whoever
+// remembers its outcome calls [State.CheckUsable] each time.
+//
+// The outcome is the same for every state with the same [State.LastHash].
+// Codes: stale_peer_binding, code.
+func (s *State) CheckSignature(action string, sig wire.Signature, timestamp int64, payload []byte, code fault.Code) error {
 	// Step 1, the scheme, is shape: a wire.Signature has no other.
 	// Step 2: the seq is that of the current delegation.
 	d := s.delegated
@@ -73,9 +87,18 @@ func (s *State) VerifySignature(action string, sig wire.Signature, timestamp, no
 	if !s.key().Verify(m, sig.Value, action) {
 		return fault.New(code, "%.80q signature does not verify", action)
 	}
-	// Step 5: usable now.
+	return nil
+}
+
+// CheckUsable is step 5 of 01#operational-signatures: the identity is usable at
+// now, in Unix seconds. Codes: stale_peer_binding, and invalid_argument for a
+// broken clock.
+func (s *State) CheckUsable(now int64) error {
+	if err := wire.CheckTime(now); err != nil {
+		return fault.Wrap(fault.InvalidArgument, err)
+	}
 	if !s.Usable(now) {
-		return fault.New(fault.StalePeerBinding, "signer's delegation at seq %d has ended", d.Seq)
+		return fault.New(fault.StalePeerBinding, "signer is not usable at %d", now)
 	}
 	return nil
 }

@@ -55,8 +55,23 @@ func TestVerifySignature(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.state.VerifySignature(kel.ActionPacket, c.sig, c.ts, c.now, payload, fault.InvalidAuthorization)
 			wantCode(t, err, c.want)
+			if c.now < 0 {
+				return
+			}
+			// In parts, for whoever remembers what the first one said.
+			err = c.state.CheckSignature(kel.ActionPacket, c.sig, c.ts, payload, fault.InvalidAuthorization)
+			if err == nil {
+				err = c.state.CheckUsable(c.now)
+			}
+			wantCode(t, err, c.want)
 		})
 	}
+	// The clock is no part of the first half.
+	must(t, live.CheckSignature(kel.ActionPacket, sign(start), start, payload, fault.InvalidAuthorization))
+	must(t, live.CheckUsable(end-1))
+	wantCode(t, live.CheckUsable(end), fault.StalePeerBinding)
+	wantCode(t, live.CheckUsable(-1), fault.InvalidArgument)
+	wantCode(t, p.draw("icp").CheckUsable(start), fault.StalePeerBinding)
 	good := sign(start)
 	wantCode(t, live.VerifySignature(kel.ActionListen, good, start, start, payload, fault.InvalidSignature), fault.InvalidSignature)
 	wantCode(t, live.VerifySignature(kel.ActionPacket, good, start, start, []byte("other"), fault.InvalidSignature), fault.InvalidSignature)

@@ -1,7 +1,6 @@
 package packet
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/ace-toolkit/ace/core/suite"
@@ -44,72 +43,74 @@ func (p *Packet) canonical() []byte {
 // senders and relays write it, without building a JSON value. It refuses
 // everything else and says nothing about it: [DecodeValue] does.
 func decodeCanonical(data []byte) (*Packet, bool) {
-	s := scanner{rest: data, decoded: make([]byte, 0, len(data)/4*3)}
-	p := &Packet{
-		KEMCiphertext: s.base64(beforeKEM, suite.KEMCiphertextBytes, suite.KEMCiphertextBytes),
-		Payload:       s.base64(beforePayload, minPayloadBytes, maxPayloadBytes),
-		Prekey:        s.text(beforePrekey, wire.IsHexDigest),
-		From:          s.text(beforeFrom, wire.IsACEID),
-		MessageID:     s.text(beforeMessageID, wire.IsMessageID),
-	}
-	p.Signature.Seq = s.integer(beforeSeq)
-	p.Signature.Value = s.base64(beforeSigValue, suite.SignatureBytes, suite.SignatureBytes)
-	p.Timestamp = s.integer(beforeTimestamp)
-	p.To = s.text(beforeTo, wire.IsACEID)
-	if s.failed || string(s.rest) != atEnd || p.From == p.To {
+	s := scanner{Scanner: wire.NewScanner(data), decoded: make([]byte, 0, len(data)/4*3)}
+	p := s.packet()
+	if rest, ok := s.Rest(); !ok || len(rest) > 0 {
 		return nil, false
 	}
 	p.raw = data
-	return p, true
+	return &p, true
 }
 
-// scanner reads what follows one piece after another. After a failure it reads
-// nothing more.
+// CutEnvelope reads a packet in canonical form at the start of text and returns
+// what follows it. It is for a relay: the Base64 values are validated, not
+// decoded, and Raw is a part of text. It refuses everything else and says
+// nothing about it: [DecodeValue] does (03#decoding).
+func CutEnvelope(text []byte) (e Envelope, rest []byte, ok bool) {
+	s := scanner{Scanner: wire.NewScanner(text)}
+	p := s.packet()
+	rest, ok = s.Rest()
+	if !ok {
+		return Envelope{}, nil, false
+	}
+	end := len(text) - len(rest)
+	p.raw = text[:end:end]
+	return p.Envelope(), rest, true
+}
+
+// scanner reads packets. Without room for the bytes of Base64 values it only
+// validates these.
 type scanner struct {
-	rest    []byte
+	wire.Scanner
 	decoded []byte // of all Base64 values, one after another
-	failed  bool
 }
 
-// value returns the characters between piece and the next stop.
-func (s *scanner) value(piece string, stop byte) []byte {
-	if s.failed || len(s.rest) < len(piece) || string(s.rest[:len(piece)]) != piece {
-		s.failed = true
-		return nil
+func (s *scanner) packet() Packet {
+	p := Packet{
+		KEMCiphertext: s.base64(beforeKEM, suite.KEMCiphertextBytes, suite.KEMCiphertextBytes),
+		Payload:       s.base64(beforePayload, minPayloadBytes, maxPayloadBytes),
+		Prekey:        s.Text(beforePrekey, wire.IsHexDigest),
+		From:          s.Text(beforeFrom, wire.IsACEID),
+		MessageID:     s.Text(beforeMessageID, wire.IsMessageID),
 	}
-	rest := s.rest[len(piece):]
-	end := bytes.IndexByte(rest, stop)
-	if end < 0 {
-		s.failed = true
-		return nil
+	p.Signature.Seq = s.Int(beforeSeq)
+	p.Signature.Value = s.base64(beforeSigValue, suite.SignatureBytes, suite.SignatureBytes)
+	p.Timestamp = s.Int(beforeTimestamp)
+	p.To = s.Text(beforeTo, wire.IsACEID)
+	s.Skip(atEnd)
+	if p.From == p.To {
+		s.Refuse()
 	}
-	s.rest = rest[end:]
-	return rest[:end]
+	return p
 }
 
-func (s *scanner) text(piece string, is func(string) bool) string {
-	v := string(s.value(piece, '"'))
-	s.failed = s.failed || !is(v)
-	return v
-}
-
-func (s *scanner) integer(piece string) int64 {
-	v := string(s.value(piece, ','))
-	n, err := strconv.ParseInt(v, 10, 64)
-	s.failed = s.failed || err != nil || n < 0 || n > wire.MaxInt || wire.Decimal(n) != v
-	return n
-}
-
+// base64 reads piece and the Base64 of low to high bytes after it.
 func (s *scanner) base64(piece string, low, high int) []byte {
-	v := s.value(piece, '"')
-	if s.failed || len(v) > wire.Base64Len(high) {
-		s.failed = true
+	text := s.Value(piece, '"')
+	if len(text) > wire.Base64Len(high) {
+		s.Refuse()
+		return nil
+	}
+	if s.decoded == nil {
+		if n, err := wire.CheckBase64(text); err != nil || n < low || n > high {
+			s.Refuse()
+		}
 		return nil
 	}
 	start := len(s.decoded)
-	decoded, err := wire.AppendDecodedBase64(s.decoded, v)
+	decoded, err := wire.AppendDecodedBase64(s.decoded, text)
 	if n := len(decoded) - start; err != nil || n < low || n > high {
-		s.failed = true
+		s.Refuse()
 		return nil
 	}
 	s.decoded = decoded

@@ -124,6 +124,7 @@ func agree(t *testing.T, data []byte) bool {
 	t.Helper()
 	fast, fastErr := packet.Decode(data)
 	slow, slowErr := decodeSlowly(data)
+	agreeOnEnvelope(t, data, slow)
 	if fault.CodeOf(fastErr) != fault.CodeOf(slowErr) {
 		t.Fatalf("%s: %v, and the long way %v", data, fastErr, slowErr)
 	}
@@ -137,6 +138,21 @@ func agree(t *testing.T, data []byte) bool {
 		t.Fatalf("%s: raw is not canonical", data)
 	}
 	return true
+}
+
+// agreeOnEnvelope fails the test unless the relay's way reads of the canonical
+// packet, and of nothing else, what the packet says. p is nil for what is none.
+func agreeOnEnvelope(t *testing.T, data []byte, p *packet.Packet) {
+	t.Helper()
+	const more = `,"permit":"}`
+	e, rest, ok := packet.CutEnvelope(append(bytes.Clone(data), more...))
+	canonical := p != nil && bytes.Equal(data, p.Raw())
+	if canonical && (!ok || string(rest) != more || !reflect.DeepEqual(e, p.Envelope())) {
+		t.Fatalf("%s: the envelope is %+v before %s (%t)", data, e, rest, ok)
+	}
+	if !canonical && ok && string(rest) == more {
+		t.Fatalf("%s: is no canonical packet, and has an envelope", data)
+	}
 }
 
 func FuzzDecode(f *testing.F) {

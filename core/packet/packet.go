@@ -47,6 +47,19 @@ func (p *Packet) Value() wire.Value {
 	)
 }
 
+// Envelope is what a relay reads of a packet that decodes (07#send): it looks
+// neither into the ciphertext nor at the signature.
+type Envelope struct {
+	From, To  string // ACE IDs, never equal
+	Timestamp int64  // the signer's t at this attempt, Unix seconds
+	Raw       []byte // canonical JSON of the whole packet, not to be changed
+}
+
+// Envelope returns what a relay reads of the packet.
+func (p *Packet) Envelope() Envelope {
+	return Envelope{From: p.From, To: p.To, Timestamp: p.Timestamp, Raw: p.raw}
+}
+
 // PrekeyID returns the ID of an X-Wing public key, the hex SHA-256 of its 1216
 // bytes (04#prekey).
 func PrekeyID(publicKey []byte) string { return suite.Hex256(publicKey) }

@@ -194,6 +194,7 @@ func TestCheckWindow(t *testing.T) {
 	} {
 		p := &packet.Packet{Timestamp: c.timestamp}
 		wantCode(t, wire.Decimal(c.timestamp), p.CheckWindow(now), c.code)
+		wantCode(t, wire.Decimal(c.timestamp), p.Envelope().CheckWindow(now), c.code)
 	}
 	for _, clock := range []int64{-1, wire.MaxInt + 1} {
 		p := &packet.Packet{Timestamp: max(clock, 0)}

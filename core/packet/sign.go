@@ -37,12 +37,17 @@ func (p *Packet) VerifySignature(sender *kel.State, now int64) error {
 // OFFLINE_WINDOW_SECONDS nor more than TIMESTAMP_WINDOW_SECONDS ahead of now
 // (06#receive-pipeline step 5, 07#send step 1). Codes: invalid_argument (the
 // clock), stale_timestamp.
-func (p *Packet) CheckWindow(now int64) error {
+func (p *Packet) CheckWindow(now int64) error { return checkWindow(p.Timestamp, now) }
+
+// CheckWindow is [Packet.CheckWindow], with the same codes.
+func (e Envelope) CheckWindow(now int64) error { return checkWindow(e.Timestamp, now) }
+
+func checkWindow(timestamp, now int64) error {
 	if err := wire.CheckTime(now); err != nil {
 		return fault.Wrap(fault.InvalidArgument, err)
 	}
-	if p.Timestamp < now-wire.OfflineWindowSeconds || p.Timestamp > now+wire.TimestampWindowSeconds {
-		return fault.New(fault.StaleTimestamp, "packet.timestamp: %d at %d, outside the window", p.Timestamp, now)
+	if timestamp < now-wire.OfflineWindowSeconds || timestamp > now+wire.TimestampWindowSeconds {
+		return fault.New(fault.StaleTimestamp, "packet.timestamp: %d at %d, outside the window", timestamp, now)
 	}
 	return nil
 }

@@ -235,10 +235,14 @@ const maxBodyDepth = wire.MaxJSONDepth + 2
 // ParseBody parses the JSON body of a request. An object nested too deep is
 // refused with its own validation error (02#json-values), and so it gets there,
 // but without what would cost a deep stack. Code: invalid_argument.
-func ParseBody(data []byte) (wire.Value, error) {
-	v, err := wire.Parse(data, maxBodyDepth)
+func ParseBody(data []byte) (wire.Value, error) { return parseBody(data, wire.Parse) }
+
+func parseBody(data []byte, parse func(text []byte, maxDepth int) (wire.Value, error)) (wire.Value, error) {
+	v, err := parse(data, maxBodyDepth)
 	if err != nil {
-		v, err = wire.Parse(prune(data, maxBodyDepth), maxBodyDepth)
+		if pruned := prune(data, maxBodyDepth); len(pruned) < len(data) {
+			v, err = parse(pruned, maxBodyDepth)
+		}
 	}
 	return v, fault.Wrap(fault.InvalidArgument, err)
 }

@@ -21,7 +21,15 @@ func Event(event string) []byte {
 // PacketEvent returns the bytes of a catchup or message event from the
 // canonical JSON of the packet, which has no line end (07#listen).
 func PacketEvent(event, streamID string, packet []byte) []byte {
-	b := make([]byte, 0, len(packet)+128)
+	return AppendPacketEvent(make([]byte, 0, len(packet)+EventOverhead), event, streamID, packet)
+}
+
+// EventOverhead is an upper bound of the bytes that [PacketEvent] adds to a
+// packet.
+const EventOverhead = 128
+
+// AppendPacketEvent appends [PacketEvent] to b.
+func AppendPacketEvent(b []byte, event, streamID string, packet []byte) []byte {
 	b = append(b, "id: "...)
 	b = append(b, streamID...)
 	b = append(b, "\nevent: "...)

@@ -69,6 +69,11 @@ func Blocked(addr netip.Addr, policy wire.URLPolicy) bool {
 	return false
 }
 
+// Unblocked returns the test of an address that Blocked decides, for a dialer.
+func Unblocked(policy wire.URLPolicy) func(netip.Addr) bool {
+	return func(a netip.Addr) bool { return !Blocked(a, policy) }
+}
+
 // BlockedText is Blocked of an address as text. What is no address literal in
 // its plain form is blocked (07#client-rules).
 func BlockedText(s string, policy wire.URLPolicy) bool {

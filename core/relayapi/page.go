@@ -16,6 +16,20 @@ func NewInboxPage(limit int64) *Page { return newPage(`{"messages":[`, limit) }
 // NewDirectoryPage starts a page of GET /v1/cards of at most limit entries.
 func NewDirectoryPage(limit int64) *Page { return newPage(`{"cards":[`, limit) }
 
+// Within has a page without entries use the memory of buf, as far as it is
+// enough, and returns the page.
+func (p *Page) Within(buf []byte) *Page {
+	p.body = append(buf[:0], p.body...)
+	return p
+}
+
+// PageOverhead is an upper bound of the bytes that an inbox page of n packets
+// has beside these.
+func PageOverhead(n int) int { return 2*maxPageTail + n*maxEntryOverhead }
+
+// maxEntryOverhead is what stands around a packet in a page.
+const maxEntryOverhead = 128
+
 func newPage(head string, limit int64) *Page {
 	return &Page{body: []byte(head), limit: int(min(limit, wire.MaxInboxPage))}
 }

@@ -2,10 +2,10 @@
 // the authentication of requests, their arguments, registrations, the shapes of
 // responses, the table of errors, and the address and handle rules.
 //
-// It is pure: no socket, no clock, no storage. A relay starts at [ParseHeaders]
-// and [VerifyRegistration], a client at [SignHeaders] and [BuildRegistration].
-// Headers and query parameters are plain maps, to which http.Header and
-// url.Values can be assigned.
+// It is pure: no socket, no clock, no storage. A relay starts at [ParseHeaders],
+// [VerifyRegistration] and [DecodeSend], a client at [SignHeaders] and
+// [BuildRegistration]. Headers and query parameters are plain maps, to which
+// http.Header and url.Values can be assigned.
 package relayapi
 
 // The media types of 07: JSON everywhere but on the stream of 07#listen.

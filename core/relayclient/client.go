@@ -15,8 +15,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ace-toolkit/ace/core/dial"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -39,7 +41,7 @@ type Config struct {
 	// 07 states no interval for heartbeats.
 	Idle time.Duration
 
-	testOnlyResolve resolver                                       // nil: the system's
+	testOnlyResolve dial.Resolver                                  // nil: the system's
 	testOnlyWait    func(ctx context.Context, seconds int64) error // nil: a timer
 }
 
@@ -84,10 +86,10 @@ func New(c Config) *Client {
 	}
 	resolve := c.testOnlyResolve
 	if resolve == nil {
-		resolve = systemResolver
+		resolve = dial.SystemResolver
 	}
-	client.own = client.newHTTP(&dialer{resolve: resolve, allowed: anyAddress}, c.RootCAs)
-	client.other = client.newHTTP(&dialer{resolve: resolve, allowed: unblocked(c.URLs)}, c.RootCAs)
+	client.own = client.newHTTP(&dial.Dialer{Resolve: resolve, Allowed: dial.Any}, c.RootCAs)
+	client.other = client.newHTTP(&dial.Dialer{Resolve: resolve, Allowed: relayapi.Unblocked(c.URLs)}, c.RootCAs)
 	return client
 }
 
@@ -98,7 +100,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-func (c *Client) newHTTP(d *dialer, roots *x509.CertPool) *http.Client {
+func (c *Client) newHTTP(d *dial.Dialer, roots *x509.CertPool) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			// No proxy, also not from the environment: it would resolve the host

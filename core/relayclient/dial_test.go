@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ace-toolkit/ace/core/dial"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -41,7 +42,7 @@ func newNamedRelay(t *testing.T) *namedRelay {
 }
 
 // answering resolves every name to the next of the answers, the last for good.
-func answering(answers ...[]string) resolver {
+func answering(answers ...[]string) dial.Resolver {
 	n := 0
 	return func(context.Context, string) ([]netip.Addr, error) {
 		answer := answers[min(n, len(answers)-1)]
@@ -54,7 +55,7 @@ func answering(answers ...[]string) resolver {
 	}
 }
 
-func (r *namedRelay) client(t *testing.T, c Config, resolve resolver) *Client {
+func (r *namedRelay) client(t *testing.T, c Config, resolve dial.Resolver) *Client {
 	t.Helper()
 	c.RootCAs, c.testOnlyResolve, c.Timeout = r.roots, resolve, 20*time.Second
 	client := New(c)

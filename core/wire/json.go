@@ -29,12 +29,25 @@ func (e *SyntaxError) Error() string {
 //
 // The returned Value keeps data's text alive, not data itself.
 func Parse(data []byte, maxDepth int) (Value, error) {
+	p, err := newParser(data, maxDepth)
+	if err != nil {
+		return Value{}, err
+	}
+	return p.finish(p.value(0))
+}
+
+// newParser returns a parser that stands at the value of the text.
+func newParser(data []byte, maxDepth int) (parser, error) {
 	if !utf8.Valid(data) {
-		return Value{}, &SyntaxError{Offset: invalidUTF8At(data), Rule: "invalid UTF-8"}
+		return parser{}, &SyntaxError{Offset: invalidUTF8At(data), Rule: "invalid UTF-8"}
 	}
 	p := parser{text: string(data), maxDepth: maxDepth}
 	p.space()
-	v := p.value(0)
+	return p, nil
+}
+
+// finish returns the value v of the whole text.
+func (p *parser) finish(v Value) (Value, error) {
 	p.space()
 	if p.err == nil && p.at < len(p.text) {
 		p.fail("text after the value")
@@ -175,18 +188,10 @@ func (p *parser) object(depth int) Value {
 		return v
 	}
 	for {
-		if p.peek() != '"' {
-			p.fail("expected a member name")
+		key, ok := p.memberName()
+		if !ok {
 			return v
 		}
-		key := p.string()
-		p.space()
-		if p.peek() != ':' {
-			p.fail("expected ':'")
-			return v
-		}
-		p.at++
-		p.space()
 		v.members = withRoom(p, v.members)
 		v.members = append(v.members, Member{key, p.value(depth + 1)})
 		if p.err != nil || !p.more('}') {
@@ -197,14 +202,38 @@ func (p *parser) object(depth int) Value {
 	return v
 }
 
+// memberName reads the name of a member and the colon after it.
+func (p *parser) memberName() (string, bool) {
+	if p.peek() != '"' {
+		p.fail("expected a member name")
+		return "", false
+	}
+	key := p.string()
+	p.space()
+	if p.peek() != ':' {
+		p.fail("expected ':'")
+		return "", false
+	}
+	p.at++
+	p.space()
+	return key, true
+}
+
 // sortMembers puts members into the order of 02#canonical-json, in which
 // duplicate keys are neighbours.
 func (p *parser) sortMembers(members []Member, start int) {
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Key, b.Key) })
 	for i := 1; i < len(members); i++ {
-		if members[i].Key == members[i-1].Key && p.err == nil {
-			p.err = &SyntaxError{Offset: start, Rule: fmt.Sprintf("duplicate member %.40q", members[i].Key)}
+		if members[i].Key == members[i-1].Key {
+			p.duplicate(members[i].Key, start)
 		}
+	}
+}
+
+// duplicate fails for a member that the object starting at start has twice.
+func (p *parser) duplicate(key string, start int) {
+	if p.err == nil {
+		p.err = &SyntaxError{Offset: start, Rule: fmt.Sprintf("duplicate member %.40q", key)}
 	}
 }
 

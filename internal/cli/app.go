@@ -124,7 +124,7 @@ func (a *app) bareRoot() *cobra.Command {
 		Long: `ace gives an agent, or a person, an identity that belongs to nobody else, and
 messages that only the recipient can read. See it work: ace demo.
 
-Pages of help about no command: exit-codes, environment, json, config.`,
+Pages of help about no command: exit-codes, environment, json, config, operations.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

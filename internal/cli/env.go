@@ -16,10 +16,20 @@ var actions = [...]string{"help", "json", "json-schema", "yes"}
 // hasEnv reports whether an option has a variable. The switches of a single
 // command are actions as well.
 func hasEnv(f *pflag.Flag, global bool) bool {
-	if slices.Contains(actions[:], f.Name) {
+	if slices.Contains(actions[:], f.Name) || f.Annotations[ownEnvMark] != nil {
 		return false
 	}
 	return global || f.NoOptDefVal == ""
+}
+
+// ownEnvMark marks an option with a variable of another name, which its command
+// reads itself.
+const ownEnvMark = "ace_own_env"
+
+// ownEnv gives an option a variable of another name.
+func ownEnv(f *pflag.FlagSet, option, variable string) {
+	// The option was added just before, so this cannot fail.
+	_ = f.SetAnnotation(option, ownEnvMark, []string{variable})
 }
 
 // envName returns the variable of an option: ACE_NO_INPUT for --no-input.

@@ -22,6 +22,7 @@ func topics() []topic {
 		{"environment", "The variables of the environment", writeEnvironment},
 		{"json", "What --json promises", writeJSONContract},
 		{"config", "The configuration file", writeConfigHelp},
+		{"operations", "Running a relay for others", writeOperations},
 	}
 }
 
@@ -74,6 +75,8 @@ type variable struct{ name, meaning string }
 func variables() []variable {
 	return []variable{
 		{"ACE_PASSPHRASE", "the passphrase itself; the last resort. ace removes it from its environment when it reads it"},
+		{"ACE_RELAY_CONFIG", "the configuration file of a relay that this machine runs"},
+		{"ACE_RELAY_...", "a setting of that relay: its key, with _ for the point, as in ACE_RELAY_LIMITS_STREAMS"},
 		{"ACE_FORCE_TTY", "treat standard output as a terminal of that many columns"},
 		{"XDG_DATA_HOME", "where ace keeps its state: the folder ace in it"},
 		{"XDG_CONFIG_HOME", "where ace looks for ace/config.toml"},

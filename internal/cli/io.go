@@ -30,6 +30,7 @@ type IO struct {
 	Now func() int64
 
 	catchSignals func() // makes signals end the context, see Main
+	notifyReload func() (signals <-chan os.Signal, stop func())
 }
 
 // System returns the IO of this process.

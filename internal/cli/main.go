@@ -28,6 +28,7 @@ func Main(args []string, o IO) int {
 	defer stop(nil)
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, not a death
 	o.catchSignals = sync.OnceFunc(func() { catchSignals(stop) })
+	o.notifyReload = notifyReload
 	return run(ctx, args, o)
 }
 

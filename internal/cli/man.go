@@ -69,21 +69,35 @@ func (a *app) manPages(root *cobra.Command) map[string][]byte {
 		}
 		pages["ace-"+c.Name()+".1"] = manPage(c, 1)
 	}
-	sections := map[string]int{"exit-codes": 7, "environment": 7, "json": 5, "config": 5}
 	for _, t := range topics() {
-		n := sections[t.name]
-		pages[fmt.Sprintf("ace-%s.%d", t.name, n)] = topicPage(t, root, n)
+		at := topicPages[t.name]
+		pages[fmt.Sprintf("%s.%d", at.name, at.section)] = topicPage(t, root, at)
 	}
 	return pages
+}
+
+// manPlace is where a page stands in the manual.
+type manPlace struct {
+	name    string
+	section int
+}
+
+// topicPages gives each topic of help its page.
+var topicPages = map[string]manPlace{
+	"exit-codes":  {"ace-exit-codes", 7},
+	"environment": {"ace-environment", 7},
+	"json":        {"ace-json", 5},
+	"config":      {"ace-config", 5},
+	"operations":  {"ace-relay", 8},
 }
 
 func manHead(w io.Writer, name, short string, section int) {
 	fmt.Fprintf(w, ".TH %s %d \"\" ace \"ace manual\"\n.SH NAME\n%s \\- %s\n", strings.ToUpper(name), section, name, roff(lowerFirst(short)))
 }
 
-func topicPage(t topic, root *cobra.Command, section int) []byte {
+func topicPage(t topic, root *cobra.Command, at manPlace) []byte {
 	var b, text bytes.Buffer
-	manHead(&b, "ace-"+t.name, t.short, section)
+	manHead(&b, at.name, t.short, at.section)
 	t.write(&text, root)
 	b.WriteString(".SH DESCRIPTION\n.nf\n" + roff(strings.TrimSpace(text.String())) + "\n.fi\n")
 	return b.Bytes()
@@ -110,7 +124,7 @@ func manPage(c *cobra.Command, section int) []byte {
 		b.WriteString(".SH OPTIONS\nAll commands take these.\n")
 		manFlags(&b, c.PersistentFlags())
 	}
-	b.WriteString(".SH SEE ALSO\n.BR ace (1),\n.BR ace-exit-codes (7),\n.BR ace-environment (7),\n.BR ace-json (5),\n.BR ace-config (5)\n")
+	b.WriteString(".SH SEE ALSO\n.BR ace (1),\n.BR ace-exit-codes (7),\n.BR ace-environment (7),\n.BR ace-json (5),\n.BR ace-config (5),\n.BR ace-relay (8)\n")
 	return b.Bytes()
 }
 
@@ -120,10 +134,14 @@ func leavesOf(c *cobra.Command) []*cobra.Command {
 	if !c.HasParent() {
 		return []*cobra.Command{c}
 	}
-	if c.HasSubCommands() {
-		return c.Commands()
+	if !c.HasSubCommands() {
+		return []*cobra.Command{c}
 	}
-	return []*cobra.Command{c}
+	var leaves []*cobra.Command
+	for _, sub := range c.Commands() {
+		leaves = append(leaves, leavesOf(sub)...)
+	}
+	return leaves
 }
 
 func usage(c *cobra.Command) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -167,6 +168,17 @@ func (p *page) timeOr(t *int64) string {
 		return "-"
 	}
 	return p.time(*t)
+}
+
+// number shows an integer.
+func (p *page) number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// numberOr shows an integer that may be missing.
+func (p *page) numberOr(n *int64, missing string) string {
+	if n == nil {
+		return missing
+	}
+	return p.number(*n)
 }
 
 // peer shows a peer by the name you gave it, else by its ACE ID.

@@ -54,6 +54,27 @@ func (a *app) confirm(ctx context.Context, question string) error {
 	return nil
 }
 
+// confirmName asks for the name of what is about to be lost and fails unless it
+// is typed, or given by a script beside --yes.
+func (a *app) confirmName(ctx context.Context, question, name, given string) error {
+	switch {
+	case a.flags.yes && given == name:
+		return nil
+	case a.flags.yes || given != "":
+		return hintf(&statusError{exitDeclined, codeDeclined, errors.New("not confirmed: " + question)}, "give --yes and --confirm %s", name)
+	case !a.interactive():
+		return hintf(&statusError{exitDeclined, codeDeclined, fmt.Errorf("nobody can be asked: %s", question)}, "give --yes and --confirm %s", name)
+	}
+	answer, err := a.ask(ctx, question+" Type "+name, "")
+	if err != nil {
+		return err
+	}
+	if answer != name {
+		return &statusError{exitDeclined, codeDeclined, errors.New("not confirmed")}
+	}
+	return nil
+}
+
 // askPassphrase asks for a passphrase without showing it.
 func (a *app) askPassphrase(ctx context.Context, question string) ([]byte, error) {
 	fmt.Fprintf(a.io.Err, "%s: ", question)

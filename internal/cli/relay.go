@@ -2,27 +2,29 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
-	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core/fault"
-	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
+	"github.com/ace-toolkit/ace/relaysvc/relayconf"
 )
 
 type relayOptions struct {
-	dev                     bool
-	listen, publicURL, data string
-	proxies                 []string
+	settings    relaySettings
+	printConfig bool
+	developer   devOptions
 }
 
 func newRelayCmd(a *app) *cobra.Command {
-	return a.group(&cobra.Command{Use: "relay", Short: "Run a relay"}, newRelayServeCmd(a))
+	return a.group(&cobra.Command{Use: "relay", Short: "Run a relay"}, append(relayAdminCmds(a),
+		newRelayServeCmd(a), newRelayCheckConfigCmd(a), newRelayUnitCmd(a), newRelayBenchCmd(a))...)
 }
 
 func newRelayServeCmd(a *app) *cobra.Command {
@@ -31,25 +33,35 @@ func newRelayServeCmd(a *app) *cobra.Command {
 		Use:   "serve (--dev | --public-url URL) [flags]",
 		Short: "Run a relay until a signal ends it",
 		Long: `Run a relay until a signal ends it. The first line on standard output says when
-it is ready and where, as JSON. SIGINT and SIGTERM let requests in progress
-finish and ask the clients of streams to connect again.
+it is ready and where, as JSON. The first start makes all it needs; the next
+ones find it.
 
-With --dev it listens on loopback, at a free port unless --listen gives one,
-keeps its store in a temporary folder that goes with it unless --data names
-one, and leaves its address where --relay dev finds it.
+SIGINT and SIGTERM drain: the relay says that it is not ready, asks the clients
+of streams to connect again and lets requests in progress finish. A second one
+ends it at once. SIGHUP reads the configuration and the certificate anew,
+SIGUSR1 turns the level debug of the log on and off.
 
-A relay for others speaks plain HTTP to a reverse proxy that does TLS. Its
-public URL is what clients sign for.`,
-		Example: `  ace relay serve --dev
-  ace relay serve --public-url https://relay.example --data /var/lib/ace-relay --trusted-proxy 127.0.0.1/32`,
+A relay for others speaks TLS with --tls-cert and --tls-key, or plain HTTP to a
+reverse proxy that does. Its public URL is what clients sign for. Each setting
+can also stand in the file of --config and in a variable ACE_RELAY_ and its
+key; ace relay check-config --print lists them with their values.
+
+` + devHelp,
+		Example: `  ace relay serve --dev --echo
+  ace relay serve --dev --exec -- npm test
+  ace relay serve --public-url https://relay.example --data /var/lib/ace-relay --trusted-proxy 127.0.0.1/32
+  ace relay serve --config /etc/ace/relay.toml`,
 	}
-	f := c.Flags()
-	f.BoolVar(&o.dev, "dev", false, "run a development relay on this machine")
-	f.StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default 127.0.0.1:8420, with --dev a free port)")
-	f.StringVar(&o.publicURL, "public-url", "", "`URL` under which clients reach the relay")
-	f.StringVar(&o.data, "data", "", "`DIR` of the store (default relay in the folder of all state)")
-	f.StringSliceVar(&o.proxies, "trusted-proxy", nil, "addresses of reverse proxies to believe about clients, as `CIDR`")
-	return a.leaf(c, 0, 0, []any{relayReady{}}, func(ctx context.Context, _ []string) error { return runRelayServe(ctx, a, o) })
+	c.Flags().BoolVar(&o.settings.dev, "dev", false, "run a development relay on this machine")
+	c.Flags().BoolVar(&o.printConfig, "print-config", false, "print the settings in effect as TOML and do nothing else")
+	o.settings.addTo(c.Flags())
+	addDevFlags(c.Flags(), &o.developer)
+	return a.leaf(c, 0, -1, []any{relayReady{}}, func(ctx context.Context, args []string) error {
+		if err := o.developer.check(args, c.ArgsLenAtDash(), o.settings.dev); err != nil {
+			return err
+		}
+		return runRelayServe(ctx, a, &o)
+	})
 }
 
 // relayReady is the one line a relay prints, whatever the options.
@@ -59,52 +71,80 @@ type relayReady struct {
 	PID   int    `json:"pid"`
 	Data  string `json:"data"`
 	Dev   bool   `json:"dev"`
+	Admin string `json:"admin"` // path of the admin socket
+	// What a development relay was asked for.
+	Echo   string        `json:"echo,omitempty"` // ACE ID
+	Seeded *seededAnswer `json:"seeded,omitempty"`
+	Chaos  *chaosAnswer  `json:"chaos,omitempty"`
 }
 
-func runRelayServe(ctx context.Context, a *app, o relayOptions) (err error) {
+func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
+	dev := o.settings.dev
+	loaded, problems := o.settings.load(a)
+	if err := relayProblems(problems); err != nil {
+		return withHint(err, "ace relay serve --dev runs a relay for development")
+	}
+	if o.printConfig && a.flags.json {
+		return hintf(usagef("--print-config prints TOML"), "ace relay check-config --print --json has the same as JSON")
+	}
+	if o.printConfig {
+		_, err := fmt.Fprint(a.io.Out, loaded.TOML())
+		return err
+	}
+	level := a.relayLogLevel(loaded, dev)
+	config := a.relayConfig(loaded)
+	config.Development = dev
+	if dev && len(config.WakeGateways) == 0 {
+		config.WakeGateways = []string{relaysvc.LoopbackGateways}
+	}
+	config.Log = a.relayLog(loaded.LogFormat, level)
+	if dev {
+		return runDevRelay(ctx, a, o.developer, config, loaded)
+	}
 	a.io.catchSignals()
-	config, err := a.relayConfig(&o)
-	if err != nil {
-		return err
-	}
-	if o.dev && o.data == "" {
-		if o.data, err = os.MkdirTemp("", "ace-relay-"); err != nil {
-			return fault.Wrap(fault.StorageFailed, err)
-		}
-		defer os.RemoveAll(o.data)
-	}
-	config.DBPath = filepath.Join(o.data, "relay.db")
 	server, err := relaysvc.New(config)
+	if fault.CodeOf(err) == fault.InvalidArgument {
+		err = usagef("%v", err)
+	}
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if failed := server.Close(); failed != nil {
-			err = failed
-		}
-	}()
-	ln, err := net.Listen("tcp", o.listen)
+	defer func() { err = errors.Join(err, server.Close()) }()
+	admin, err := startAdmin(ctx, server, loaded.Data, loaded.AdminSocket)
 	if err != nil {
-		return usagef("--listen: %v", err)
+		return err
 	}
-	ready := relayReady{Event: "ready", URL: config.PublicURL, PID: os.Getpid(), Data: o.data, Dev: o.dev}
-	if o.dev {
-		withdraw, err := a.announce(ln, &ready)
-		if err != nil {
-			ln.Close()
-			return err
-		}
-		defer withdraw()
+	defer func() { err = errors.Join(err, admin.stop()) }()
+	ln, err := a.relayListener(server, loaded)
+	if err != nil {
+		return err
 	}
-	return a.serve(ctx, server, ln, ready)
+	ready := relayReady{Event: "ready", URL: config.PublicURL, PID: os.Getpid(), Data: loaded.Data, Admin: admin.socket}
+	reload := &relayReload{
+		app: a, settings: &o.settings, server: server, started: loaded, current: loaded, level: level, log: slog.New(config.Log),
+	}
+	return a.serve(ctx, server, ln, ready, reload)
 }
 
-func (a *app) serve(ctx context.Context, server *relaysvc.Server, ln net.Listener, ready relayReady) error {
+// serve answers until ctx ends, and tells whoever waits for it how that goes.
+func (a *app) serve(ctx context.Context, server *relaysvc.Server, ln net.Listener, ready relayReady, reload *relayReload) error {
 	if err := a.printJSON(ready); err != nil {
 		ln.Close()
 		return err
 	}
 	a.say("relay %s is ready; Ctrl-C ends it", ready.URL)
+	if reload.started.Exposed() {
+		a.warn("others reach %s over plain HTTP: set --tls-cert and --tls-key, or --trusted-proxy when a proxy does TLS", reload.started.Listen)
+	}
+	manager := a.systemd()
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	tasks.Go(func() { reload.watch(running) })
+	tasks.Go(func() { manager.live(running, server.Probe) })
+	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1") })()
+	manager.tell("READY=1")
 	if err := server.Serve(ctx, ln); err != nil {
 		return fault.Wrapf(fault.StorageFailed, err, "relay")
 	}
@@ -112,80 +152,53 @@ func (a *app) serve(ctx context.Context, server *relaysvc.Server, ln net.Listene
 	return errDrained
 }
 
-// announce finds the URL of a development relay and leaves it where --relay
-// dev looks.
-func (a *app) announce(ln net.Listener, ready *relayReady) (withdraw func(), err error) {
-	url, err := relaysvc.LoopbackURL(ln.Addr())
+// relayListener opens the listeners of a relay, or takes those that the service
+// manager opened, and gives the one for operations to the server.
+func (a *app) relayListener(server *relaysvc.Server, l *relayconf.Loaded) (net.Listener, error) {
+	ln, ops, err := a.inheritedListeners()
 	if err != nil {
-		return nil, usagef("--listen: %v", err)
+		return nil, err
 	}
-	if ready.URL == "" {
-		ready.URL = url
+	if ln == nil {
+		if ln, err = net.Listen("tcp", l.Listen); err != nil {
+			closeAll(ops)
+			return nil, usagef("listen: %v", err)
+		}
 	}
-	return a.announceDevRelay(ready.URL)
+	if ops == nil && l.OpsListen != "" {
+		if ops, err = net.Listen("tcp", l.OpsListen); err != nil {
+			ln.Close()
+			return nil, usagef("ops_listen: %v", err)
+		}
+	}
+	if ops != nil {
+		server.MoveOperations(ops)
+	}
+	return ln, nil
 }
 
-func (a *app) relayConfig(o *relayOptions) (relaysvc.Config, error) {
-	c := relaysvc.Config{
-		PublicURL: o.publicURL, Development: o.dev, Clock: a.io.Now,
-		Log: slog.NewTextHandler(a.io.Err, &slog.HandlerOptions{Level: a.logLevel()}),
+// relayLog returns what takes the log of a relay.
+func (a *app) relayLog(format string, level slog.Leveler) slog.Handler {
+	options := &slog.HandlerOptions{Level: level}
+	if format == relayconf.FormatJSON {
+		return slog.NewJSONHandler(a.io.Err, options)
 	}
-	for _, text := range o.proxies {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			return c, usagef("--trusted-proxy: %v", err)
-		}
-		c.TrustedProxies = append(c.TrustedProxies, prefix)
-	}
-	if err := o.checkPublicURL(); err != nil {
-		return c, err
-	}
-	c.PublicURL = o.publicURL
-	if o.dev {
-		if o.listen == "" {
-			o.listen = "127.0.0.1:0"
-		}
-		return c, nil
-	}
-	if o.listen == "" {
-		o.listen = "127.0.0.1:8420"
-	}
-	if o.data == "" {
-		o.data = filepath.Join(a.dataDir(), "relay")
-	}
-	return c, nil
+	return slog.NewTextHandler(a.io.Err, options)
 }
 
-// checkPublicURL puts the public URL into its canonical form. Without one, a
-// development relay takes that of its socket.
-func (o *relayOptions) checkPublicURL() error {
-	policy := wire.Production
-	if o.dev {
-		policy = wire.Development
-	}
-	if o.publicURL == "" {
-		if o.dev {
-			return nil
-		}
-		return hintf(usagef("--public-url is required: it is what clients sign for"), "ace relay serve --dev runs a relay for development")
-	}
-	url, err := wire.NormalizeRelayURL(o.publicURL)
-	if err == nil {
-		err = wire.CheckRelayURL(url, policy)
-	}
-	if err != nil {
-		return usagef("--public-url %q: %v", o.publicURL, err)
-	}
-	o.publicURL = url
-	return nil
-}
-
-func (a *app) logLevel() slog.Level {
+// relayLogLevel returns the least level that is logged. Where no setting names
+// one, --quiet and --verbose do, and a development relay logs less.
+func (a *app) relayLogLevel(l *relayconf.Loaded, dev bool) *slog.LevelVar {
+	level := new(slog.LevelVar)
+	level.Set(l.LogLevel)
 	switch {
+	case l.Origin("log.level") != relayconf.FromDefault:
 	case a.flags.quiet:
-		return slog.LevelError
-	case a.flags.verbose > 0:
-		return slog.LevelInfo
+		level.Set(slog.LevelError)
+	case dev && a.flags.verbose == 0:
+		level.Set(slog.LevelWarn)
+	case !dev && a.flags.verbose > 0:
+		level.Set(slog.LevelDebug)
 	}
-	return slog.LevelWarn
+	return level
 }

@@ -53,6 +53,8 @@ func schemaOfType(t reflect.Type) map[string]any {
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
 	case reflect.Int, reflect.Int64:
 		return map[string]any{"type": "integer"}
 	}

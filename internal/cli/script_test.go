@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,6 +58,8 @@ func TestScripts(t *testing.T) {
 			"capture":   capture,
 			"exits":     exits,
 			"waitfor":   waitForText,
+			"gone":      waitForEnd,
+			"fetch":     fetch,
 			"mode":      mode,
 		},
 	})
@@ -89,6 +95,43 @@ func waitForText(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: waitfor FILE PATTERN")
 	}
 	waitForFile(ts, ts.MkAbs(args[0]), regexp.MustCompile("("+args[1]+")"))
+}
+
+// waitForEnd waits until a file is not there: gone FILE.
+func waitForEnd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: gone FILE")
+	}
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if time.Now().After(until) {
+			ts.Fatalf("%s is still there", args[0])
+		}
+	}
+}
+
+// fetch adds what the relay answers to a GET to a file, as a line: fetch PATH
+// FILE.
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fetch PATH FILE")
+	}
+	resp, err := http.Get(ts.Getenv("RELAY") + args[0])
+	ts.Check(err)
+	defer resp.Body.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	if resp.StatusCode != http.StatusOK {
+		ts.Fatalf("%s: %s", args[0], resp.Status)
+	}
+	f, err := os.OpenFile(ts.MkAbs(args[1]), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	defer f.Close()
+	_, err = f.Write(append(body, '\n'))
+	ts.Check(err)
 }
 
 func waitForFile(ts *testscript.TestScript, path string, pattern *regexp.Regexp) string {

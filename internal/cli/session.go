@@ -105,7 +105,12 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		unlocked.Destroy()
 		return nil, err
 	}
-	return &session{Endpoint: endpoint, id: id, unlocked: unlocked, relay: relay, now: a.io.Now}, nil
+	s := &session{Endpoint: endpoint, id: id, unlocked: unlocked, relay: relay, now: a.io.Now}
+	if err := a.nameEcho(ctx, s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Close closes the endpoint and clears the keys.
@@ -157,7 +162,7 @@ func (a *app) homeRelay(id *identity) (string, error) {
 // relayURL returns the canonical URL of what was given as --relay.
 func (a *app) relayURL(given string, loopback bool) (string, error) {
 	if given == relayDev {
-		return a.findDevRelay()
+		return a.awaitDevRelay()
 	}
 	policy := wire.Production
 	if loopback {

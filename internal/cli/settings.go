@@ -37,6 +37,8 @@ type settings struct {
 	Accept map[string]string `toml:"accept,omitempty"`
 	// NextRoot is where the next root was put for want of a better place.
 	NextRoot string `toml:"next_root,omitempty"`
+	// Echo is the ACE ID of the echo agent that has the petname echo.
+	Echo string `toml:"echo,omitempty"`
 }
 
 func readSettings(dir string) (settings, error) {

@@ -66,7 +66,7 @@ func (s *stage) must(args ...string) string {
 
 // relay runs a development relay until the test ends and returns its ready
 // line.
-func (s *stage) relay() string {
+func (s *stage) relay(options ...string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	first := &firstLine{line: make(chan string, 1)}
@@ -75,7 +75,7 @@ func (s *stage) relay() string {
 	o := s.io("")
 	o.Out, o.Err = first, &stderr
 	go func() {
-		ended <- run(ctx, []string{"relay", "serve", "--dev", "--data", filepath.Join(s.dir, "relay")}, o)
+		ended <- run(ctx, append([]string{"relay", "serve", "--dev", "--data", filepath.Join(s.dir, "relay")}, options...), o)
 	}()
 	s.t.Cleanup(func() {
 		cancel()

@@ -18,13 +18,17 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // Refusal is a decision against the caller. What the transaction had settled
@@ -56,8 +60,17 @@ const (
 	Unreachable Refusal = "the recipient takes nothing from this sender"
 	// Full: the recipient's queue or its stranger allowance is full.
 	Full Refusal = "the queue is full"
+	// OverBudget: the client network has no room for more stored bytes.
+	OverBudget Refusal = "the byte budget of the client network is used up"
+	// Behind: too many entries of the directory have expired since the last
+	// sweep.
+	Behind Refusal = "too many expired entries"
+	// DiskFull: the disk has no room for what the decision writes.
+	DiskFull Refusal = "the disk is full"
 	// Unknown: there is no such document, or it does not count.
 	Unknown Refusal = "unknown"
+	// Taken: the handle is bound.
+	Taken Refusal = "the handle is bound to an identity"
 )
 
 // readConnections bounds the pool that reads beside the one writer.
@@ -67,20 +80,51 @@ const readConnections = 4
 type DB struct {
 	reader     *sql.DB
 	cache      statements // of reader
-	jobs       chan *job
+	readers    *readers
+	line       *line
+	writer     *writer
+	keeper     *keeper
+	state      *breakage
+	options    Options
+	opened     int64 // the time when it was opened
+	corrupt    atomic.Int64
+	counts     counter
 	closing    chan struct{}
-	written    sync.WaitGroup // the writer goroutine
+	working    sync.WaitGroup // the writer and the keeper
 	once       sync.Once
 	lock       *ownerfile.Lock
+	path       string
 	generation int64
+	restoredAt int64
+}
+
+// Options are what a store may be opened with. The zero value is for a store
+// that nobody watches.
+type Options struct {
+	// Elapsed returns the seconds since the store was opened by a clock that
+	// nobody sets. What expires is forgotten by it where the time that Sweep is
+	// given runs ahead: a clock that jumps forward and back must neither delete
+	// a packet nor accept a nonce again. Default: that time is believed.
+	Elapsed func() int64
+	// Observe is called after every commit, on the goroutine that writes.
+	Observe func(Commit)
+	// Damaged is called for every packet found that is not the one that was
+	// queued.
+	Damaged func(reason string)
+	// VFS names the file system layer that SQLite uses. Default: its own.
+	VFS string
 }
 
 // Open opens the store at path, making it when there is none. Its folder is
 // made with mode 0700 and the files with 0600; existing ones that others can
 // reach are refused. A store is open once at a time: the second Open fails
-// with lock_busy and names the process that has it open. The time now is for
-// that name only.
+// with lock_busy and names the process that has it open.
 func Open(ctx context.Context, path string, now int64) (*DB, error) {
+	return OpenWith(ctx, path, now, Options{})
+}
+
+// OpenWith is [Open] with options.
+func OpenWith(ctx context.Context, path string, now int64, o Options) (*DB, error) {
 	if err := prepareFiles(path); err != nil {
 		return nil, err
 	}
@@ -88,48 +132,99 @@ func Open(ctx context.Context, path string, now int64) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := open(ctx, path)
+	failpoint.Here(failpoint.Open)
+	failpoint.Store(filepath.Dir(path))
+	d, err := open(ctx, path, o)
 	if err != nil {
 		_ = lock.Release()
 		return nil, fault.Wrapf(fault.CodeOf(err), err, "%s", path)
 	}
-	d.lock = lock
+	d.lock, d.opened = lock, now
+	d.start()
 	return d, nil
 }
 
-func open(ctx context.Context, path string) (*DB, error) {
-	w, err := openWriter(ctx, path)
+func open(ctx context.Context, path string, o Options) (*DB, error) {
+	// Where the system has it, a sync that leaves the times of a file alone:
+	// as durable, and half the wait. It holds for the whole process.
+	_, _ = sqlite.Fdatasync(true)
+	w, err := openWriter(path, o)
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{jobs: make(chan *job), closing: make(chan struct{})}
-	if _, err = w.tx.row("SELECT generation FROM relay", nil, &d.generation); err != nil {
+	d := &DB{path: path, options: o, writer: w, state: w.state, line: newLine(), closing: make(chan struct{})}
+	d.readers = newReaders(path, o)
+	d.generation = w.tx.generation
+	if d.keeper, err = openKeeper(path, o, d.state, d.closing); err != nil {
 		w.close()
 		return nil, err
 	}
-	d.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)"))
+	w.keeper = d.keeper
+	d.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)")+vfsParameter(o.VFS))
 	if err != nil {
+		d.keeper.conn.close()
 		w.close()
 		return nil, storage(err)
 	}
 	d.reader.SetMaxOpenConns(readConnections)
 	d.reader.SetMaxIdleConns(readConnections)
 	d.cache.prepare = d.reader.PrepareContext
-	d.written.Go(func() { w.loop(d.jobs, d.closing) })
+	if _, err := d.read(ctx, "SELECT restored_at FROM relay", nil, &d.restoredAt); err != nil {
+		d.reader.Close()
+		d.keeper.conn.close()
+		w.close()
+		return nil, err
+	}
 	return d, nil
 }
 
-// Close ends the writer goroutine after the decisions it has taken in, and
-// closes the files.
+// start begins the work of the goroutines that Close ends.
+func (d *DB) start() {
+	d.working.Go(func() { d.writer.loop(d.line, d.closing) })
+	d.working.Go(d.keeper.loop)
+}
+
+// RestoredAt returns when the store was last restored from a backup, 0 for
+// never. What was spent or stored in between is not known: a request signed
+// before that time may have been served already.
+func (d *DB) RestoredAt() int64 { return d.restoredAt }
+
+// Close ends the writer goroutine after the decision it is at, and closes the
+// files.
 func (d *DB) Close() error {
 	var err error
 	d.once.Do(func() {
 		close(d.closing)
-		d.written.Wait()
+		d.working.Wait()
+		d.readers.close()
 		d.cache.close()
-		err = errors.Join(storage(d.reader.Close()), d.lock.Release())
+		err = storage(d.reader.Close())
+		d.writer.close() // the last one moves the log into the file
+		err = errors.Join(err, d.lock.Release())
 	})
 	return err
+}
+
+// The memory for pages of the connection that writes and of each that reads.
+const (
+	writerCache = "cache_size(-16384)"
+	readerCache = "cache_size(-4096)"
+)
+
+// busyMilliseconds is how long a connection waits for a lock of another.
+const busyMilliseconds = 10_000
+
+// connPragmas hold on every connection below database/sql, as those of dsn do
+// on the others.
+var connPragmas = []string{"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)"}
+
+// fileURI names the file for SQLite.
+func fileURI(path, vfs string) string {
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path}
+	if vfs != "" {
+		u.RawQuery = url.Values{"vfs": {vfs}}.Encode()
+	}
+	return u.String()
 }
 
 // dsn names the file and what holds on every connection to it. A commit is
@@ -137,13 +232,19 @@ func (d *DB) Close() error {
 // here changes the file, which may turn out to be another program's.
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{}
-	for _, p := range append([]string{
-		"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)",
-	}, pragmas...) {
+	for _, p := range slices.Concat(connPragmas, pragmas) {
 		q.Add("_pragma", p)
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}
 	return u.String()
+}
+
+// vfsParameter continues a name of the file that has parameters.
+func vfsParameter(vfs string) string {
+	if vfs == "" {
+		return ""
+	}
+	return "&vfs=" + url.QueryEscape(vfs)
 }
 
 // statements keeps prepared statements by their text, of which there are few.
@@ -220,14 +321,21 @@ func storage(err error) error {
 	if err == nil {
 		return nil
 	}
-	if c := resultCode(err); c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED {
+	switch resultCode(err) {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return fault.Wrap(fault.LockBusy, err)
+	case sqlite3.SQLITE_FULL:
+		return fault.Wrap(fault.StorageFailed, errors.Join(DiskFull, err))
 	}
 	return fault.Wrap(fault.StorageFailed, err)
 }
 
 // resultCode returns the primary result code of an error of SQLite, or 0.
 func resultCode(err error) int {
+	var own *sqliteError
+	if errors.As(err, &own) {
+		return own.code & 0xff
+	}
 	var e *sqlite.Error
 	if errors.As(err, &e) {
 		return e.Code() & 0xff

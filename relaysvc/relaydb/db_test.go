@@ -83,7 +83,11 @@ func queue(t *testing.T, d *relaydb.DB, id string) []relaydb.Entry {
 	t.Helper()
 	i, err := d.Identity(ctx, id)
 	must(t, err)
-	entries, err := d.Entries(ctx, id, i.Incarnation, "-", 100, 1<<20, now)
+	var entries []relaydb.Entry
+	_, err = d.Entries(ctx, relaydb.Span{ACEID: id, Incarnation: i.Incarnation, Entries: 100, Bytes: 1 << 20, Now: now}, func(e relaydb.Entry) bool {
+		entries = append(entries, relaydb.Entry{StreamID: e.StreamID, Packet: bytes.Clone(e.Packet)})
+		return true
+	})
 	must(t, err)
 	return entries
 }

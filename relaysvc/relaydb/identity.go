@@ -2,7 +2,8 @@ package relaydb
 
 import (
 	"context"
-	"database/sql"
+
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // Identity is what the store says of an identity, without its KEL.
@@ -16,14 +17,21 @@ type Identity struct {
 	Digest      string // hex SHA-256 of its M
 	Barrier     int64  // timestamp of the newest accepted unregister, -1 for none
 	KELEnd      string // hash of the last event of the KEL
+	EndSeq      int64  // seq of that event
+	EpochSeq    int64  // seq of the KEL's last icp or rot
+	EpochHash   string // hash of that event
+	KELKept     bool   // false once the KEL of an unregistered identity is deleted
 }
 
 const selectIdentity = `
-SELECT registered, incarnation, registered_at, digest, coalesce(barrier, -1), kel_end
+SELECT registered, incarnation, registered_at, digest, coalesce(barrier, -1), kel_end, end_seq, epoch_seq, epoch_hash, kel_kept
 FROM identities WHERE ace_id = ?`
 
 func (i *Identity) fields() []any {
-	return []any{&i.Registered, &i.Incarnation, &i.Timestamp, &i.Digest, &i.Barrier, &i.KELEnd}
+	return []any{
+		&i.Registered, &i.Incarnation, &i.Timestamp, &i.Digest, &i.Barrier,
+		&i.KELEnd, &i.EndSeq, &i.EpochSeq, &i.EpochHash, &i.KELKept,
+	}
 }
 
 // Identity returns what is known of an identity that is or was registered. For
@@ -37,8 +45,9 @@ func (d *DB) Identity(ctx context.Context, aceID string) (Identity, error) {
 	return i, err
 }
 
-// KEL returns the canonical JSON of an identity's KEL, which is kept after
-// unregister. It refuses with Changed when the KEL does not end in kelEnd.
+// KEL returns the canonical JSON of an identity's KEL, which is kept for a while
+// after unregister. It refuses with Changed when the KEL does not end in kelEnd
+// or is deleted.
 func (d *DB) KEL(ctx context.Context, aceID, kelEnd string) ([]byte, error) {
 	var log []byte
 	ok, err := d.read(ctx, `
@@ -56,13 +65,17 @@ type Registration struct {
 	Timestamp int64
 	Digest    string // hex SHA-256 of its M
 	KELEnd    string
+	EndSeq    int64
+	EpochSeq  int64
+	EpochHash string
 	KEL       []byte // canonical JSON
 	Network   string // client network of the request
+	Budget    int64  // bytes that may be stored for that network; 0 for any number
 }
 
 // Register stores r with its KEL. The decision was made against seen, nil for
 // an identity never seen; it is refused with Changed when the store says
-// something else by now.
+// something else by now, and with OverBudget when the network has no room.
 func (d *DB) Register(ctx context.Context, r Registration, seen *Identity) error {
 	return d.write(ctx, func(t *tx) error {
 		if seen == nil {
@@ -73,21 +86,29 @@ func (d *DB) Register(ctx context.Context, r Registration, seen *Identity) error
 }
 
 func (t *tx) insertIdentity(r Registration) error {
-	n, err := t.exec(`
-INSERT INTO identities (ace_id, registered, incarnation, registered_at, digest, kel_end, network)
-VALUES (?, 1, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		r.ACEID, r.Timestamp, r.Digest, r.KELEnd, r.Network)
-	switch {
-	case err != nil:
+	var known bool
+	if _, err := t.row("SELECT EXISTS (SELECT 1 FROM identities WHERE ace_id = ?)", []any{r.ACEID}, &known); err != nil {
 		return err
-	case n == 0:
+	}
+	if known {
 		return Changed
+	}
+	stored := horizonBytes + int64(len(r.KEL))
+	if err := t.chargeNetwork(r.Network, stored, r.Budget); err != nil {
+		return err
+	}
+	if _, err := t.exec(`
+INSERT INTO identities (ace_id, registered, incarnation, registered_at, digest, kel_end, end_seq, epoch_seq, epoch_hash, network, stored)
+VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ACEID, r.Timestamp, r.Digest, r.KELEnd, r.EndSeq, r.EpochSeq, r.EpochHash, r.Network, stored); err != nil {
+		return err
 	}
 	if _, err := t.exec(`
 INSERT INTO kels (identity, log) SELECT id, ? FROM identities WHERE ace_id = ?`, r.KEL, r.ACEID); err != nil {
 		return err
 	}
-	_, err = t.exec(`
+	failpoint.Here(failpoint.Register)
+	_, err := t.exec(`
 INSERT INTO queues (identity, last_seq, entries, bytes) SELECT id, 0, 0, 0 FROM identities WHERE ace_id = ?`, r.ACEID)
 	return err
 }
@@ -101,29 +122,51 @@ func (t *tx) updateIdentity(r Registration, seen Identity) error {
 		return Changed
 	}
 	// A refreshed registration changes nothing that another decision rests on.
-	refreshed := seen.Registered && seen.KELEnd == r.KELEnd
-	if refreshed {
+	if seen.Registered && seen.KELEnd == r.KELEnd {
 		_, err := t.exec("UPDATE identities SET registered_at = ?, digest = ? WHERE ace_id = ?",
 			r.Timestamp, r.Digest, r.ACEID)
 		return err
 	}
-	if _, err := t.exec(`
-UPDATE identities SET registered = 1, incarnation = incarnation + 1, registered_at = ?, digest = ?, kel_end = ?,
-       retired_at = NULL, network = CASE WHEN registered THEN network ELSE ? END
-WHERE ace_id = ?`, r.Timestamp, r.Digest, r.KELEnd, r.Network, r.ACEID); err != nil {
+	id, err := t.chargeRegistration(r, seen.Registered)
+	if err != nil {
 		return err
 	}
-	if seen.KELEnd == r.KELEnd {
-		return nil
+	if _, err := t.exec(`
+UPDATE identities SET registered = 1, incarnation = incarnation + 1, registered_at = ?, digest = ?,
+  kel_end = ?, end_seq = ?, epoch_seq = ?, epoch_hash = ?, retired_at = NULL, kel_kept = 1 WHERE id = ?`,
+		r.Timestamp, r.Digest, r.KELEnd, r.EndSeq, r.EpochSeq, r.EpochHash, id); err != nil {
+		return err
 	}
-	_, err := t.exec(`
-UPDATE kels SET log = ? WHERE identity = (SELECT id FROM identities WHERE ace_id = ?)`, r.KEL, r.ACEID)
-	return err
+	failpoint.Here(failpoint.Register)
+	if _, err := t.exec(`
+INSERT INTO kels (identity, log) VALUES (?, ?) ON CONFLICT DO UPDATE SET log = excluded.log`, id, r.KEL); err != nil {
+		return err
+	}
+	// Documents of the earlier KEL count no more.
+	return t.relist(id)
+}
+
+// chargeRegistration charges an identity for its new KEL and returns its row.
+// One that unregistered is charged to the network of r from here on, with its
+// horizon; one that is registered stays with the network it registered from.
+func (t *tx) chargeRegistration(r Registration, registered bool) (int64, error) {
+	var id, before, stored int64
+	if _, err := t.row(`
+SELECT i.id, coalesce(length(k.log), 0), i.stored FROM identities i LEFT JOIN kels k ON k.identity = i.id WHERE i.ace_id = ?`,
+		[]any{r.ACEID}, &id, &before, &stored); err != nil {
+		return 0, err
+	}
+	delta := int64(len(r.KEL)) - before
+	if registered {
+		return id, t.charge(id, delta, r.Budget)
+	}
+	return id, t.move(id, r.Network, stored+delta, r.Budget)
 }
 
 // Unregister ends the registration that seen describes, and with it the queue,
-// the documents and the blocks; the KEL, the bounds on later documents, the
-// handle and the spent nonces stay. The timestamp becomes the barrier.
+// the documents, the blocks and the wake registration; the KEL for its time, the
+// horizon, the handle and the spent nonces stay. The timestamp becomes the
+// barrier.
 // Refusals: Changed, Replayed.
 func (d *DB) Unregister(ctx context.Context, c Caller, seen Identity, timestamp, now int64) error {
 	return d.write(ctx, func(t *tx) error {
@@ -148,20 +191,25 @@ UPDATE identities SET registered = 0, incarnation = incarnation + 1, barrier = ?
 WHERE id = ?`, barrier, now, id); err != nil {
 		return err
 	}
+	if err := t.remove("identity = ?", id); err != nil {
+		return err
+	}
 	for _, query := range []string{
-		"DELETE FROM entries WHERE identity = ?",
-		"UPDATE queues SET entries = 0, bytes = 0 WHERE identity = ?",
 		"UPDATE descriptors SET agent = NULL WHERE identity = ?",
 		"DELETE FROM descriptor_profiles WHERE identity = ?",
-		"UPDATE cards SET bundle = NULL, listing = NULL WHERE identity = ?",
+		// The home has no fixed size.
+		"UPDATE cards SET bundle = NULL, home = '', listed = 0 WHERE identity = ?",
 		"DELETE FROM card_tags WHERE identity = ?",
+		"DELETE FROM directory WHERE identity = ?",
 		"DELETE FROM blocks WHERE identity = ?",
+		"DELETE FROM wakes WHERE identity = ?",
 	} {
+		failpoint.Here(failpoint.Unregister)
 		if _, err := t.exec(query, id); err != nil {
 			return err
 		}
 	}
-	return nil
+	return t.settle(id)
 }
 
 // Caller is an authenticated request whose signature was checked against the
@@ -171,6 +219,9 @@ type Caller struct {
 	Incarnation int64
 	Nonce       string
 	Forget      int64 // the nonce may be forgotten after this time
+	// Fetch is the time of a request with which the endpoint fetches or
+	// acknowledges, which arms its wake registration; 0 for any other.
+	Fetch int64
 }
 
 // Spend reserves the caller's nonce. Refusals: Changed, Replayed.
@@ -199,44 +250,10 @@ INSERT INTO nonces (identity, nonce, expires_at) VALUES (?, ?, ?) ON CONFLICT DO
 		return 0, err
 	case n == 0:
 		return 0, Replayed
+	case c.Fetch == 0:
+		return id, nil
 	}
-	return id, nil
-}
-
-// Block is a block decision of the caller.
-type Block struct {
-	Peer     string
-	Blocked  bool
-	Revision int64
-}
-
-// Block stores b unless the caller tracks peersMax peers already. Refusals:
-// Changed, Replayed, OldRevision, TooManyPeers.
-func (d *DB) Block(ctx context.Context, c Caller, b Block, peersMax int) error {
-	return d.write(ctx, func(t *tx) error {
-		id, err := t.admit(c)
-		if err != nil {
-			return err
-		}
-		var revision, peers int64
-		known, err := t.row("SELECT revision FROM blocks WHERE identity = ? AND peer = ?", []any{id, b.Peer}, &revision)
-		if err != nil {
-			return err
-		}
-		if known && b.Revision <= revision {
-			return OldRevision
-		}
-		if _, err := t.row("SELECT count(*) FROM blocks WHERE identity = ?", []any{id}, &peers); err != nil {
-			return err
-		}
-		if !known && peers >= int64(peersMax) {
-			return TooManyPeers
-		}
-		_, err = t.exec(`
-INSERT INTO blocks (identity, peer, blocked, revision) VALUES (?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET blocked = excluded.blocked, revision = excluded.revision`, id, b.Peer, b.Blocked, b.Revision)
-		return err
-	})
+	return id, t.rearm(id, c.Fetch)
 }
 
 // registered returns the row of a registered identity whose KEL ends in
@@ -256,6 +273,3 @@ SELECT id, kel_end = ? FROM identities WHERE ace_id = ? AND registered = 1`, []a
 	}
 	return id, nil
 }
-
-// nullable is the SQL null for an empty text.
-func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

@@ -11,6 +11,7 @@ type Descriptor struct {
 	ExpiresAt int64
 	Profiles  []string // IDs of the profiles it lists
 	Raw       []byte   // canonical JSON
+	Budget    int64    // bytes that may be stored for the network it registered from; 0 for any number
 }
 
 // CheckPublisher refuses with NotRegistered or OtherKEL unless the identity is
@@ -29,7 +30,7 @@ func (d *DB) CheckPublisher(ctx context.Context, aceID, kelEnd string) error {
 }
 
 // PublishDescriptor stores p in place of an older one. Refusals:
-// NotRegistered, OtherKEL, NotNewer.
+// NotRegistered, OtherKEL, NotNewer, OverBudget.
 func (d *DB) PublishDescriptor(ctx context.Context, p Descriptor) error {
 	return d.write(ctx, func(t *tx) error {
 		id, err := t.registered(p.ACEID, p.KELEnd)
@@ -39,23 +40,40 @@ func (d *DB) PublishDescriptor(ctx context.Context, p Descriptor) error {
 		if err := t.newer("descriptors", id, p.KELEnd, p.IssuedAt, p.Claims); err != nil {
 			return err
 		}
-		if _, err := t.exec(`
+		if err := t.replace(id, "SELECT coalesce(length(agent), 0) FROM descriptors WHERE identity = ?", len(p.Raw), p.Budget); err != nil {
+			return err
+		}
+		return t.storeDescriptor(id, p)
+	})
+}
+
+func (t *tx) storeDescriptor(id int64, p Descriptor) error {
+	if _, err := t.exec(`
 INSERT INTO descriptors (identity, kel_end, issued_at, claims, expires_at, agent) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET kel_end = excluded.kel_end, issued_at = excluded.issued_at, claims = excluded.claims,
        expires_at = excluded.expires_at, agent = excluded.agent`,
-			id, p.KELEnd, p.IssuedAt, p.Claims, p.ExpiresAt, p.Raw); err != nil {
+		id, p.KELEnd, p.IssuedAt, p.Claims, p.ExpiresAt, p.Raw); err != nil {
+		return err
+	}
+	if _, err := t.exec("DELETE FROM descriptor_profiles WHERE identity = ?", id); err != nil {
+		return err
+	}
+	for _, profile := range p.Profiles {
+		if _, err := t.exec("INSERT INTO descriptor_profiles (identity, profile) VALUES (?, ?)", id, profile); err != nil {
 			return err
 		}
-		if _, err := t.exec("DELETE FROM descriptor_profiles WHERE identity = ?", id); err != nil {
-			return err
-		}
-		for _, profile := range p.Profiles {
-			if _, err := t.exec("INSERT INTO descriptor_profiles (identity, profile) VALUES (?, ?)", id, profile); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return t.relist(id)
+}
+
+// replace charges an identity for a document of size bytes in place of the one
+// whose size the query finds. Refusal: OverBudget.
+func (t *tx) replace(id int64, query string, size int, budget int64) error {
+	var before int64
+	if _, err := t.row(query, []any{id}, &before); err != nil {
+		return err
+	}
+	return t.charge(id, int64(size)-before, budget)
 }
 
 // newer refuses a document that is older than the stored one of the same KEL,
@@ -88,20 +106,22 @@ type Card struct {
 	Tags     []string
 	Raw      []byte // canonical JSON
 	Network  string // client network of the request
+	Budget   int64  // bytes that may be stored for the network it registered from; 0 for any number
 }
 
 // Bindings is what the store knows about the handle that a card names.
 type Bindings struct {
 	Held   string // the handle bound to the card's identity, "" for none
-	Taken  bool   // a handle with the same skeleton is bound
+	Taken  bool   // a handle with the same skeleton is bound or reserved
 	Claims int    // handles that the client network bound since the given time
 	Oldest int64  // when the first of these was bound
 }
 
 // PublishCard stores c in place of an older one, and binds its handle when
 // decide says so. Claims of the client network are counted after since.
-// Refusals: NotRegistered, OtherKEL, NotNewer, and the error of decide, which
-// is called in the transaction, perhaps twice, and has to be a pure function.
+// Refusals: NotRegistered, OtherKEL, NotNewer, the error of decide, which is
+// called in the transaction, perhaps twice, and has to be a pure function, and
+// OverBudget.
 func (d *DB) PublishCard(ctx context.Context, c Card, since, now int64, decide func(Bindings) (bind bool, err error)) error {
 	return d.write(ctx, func(t *tx) error {
 		id, err := t.registered(c.ACEID, c.KELEnd)
@@ -119,6 +139,9 @@ func (d *DB) PublishCard(ctx context.Context, c Card, since, now int64, decide f
 		if err != nil {
 			return err
 		}
+		if err := t.replace(id, "SELECT coalesce(length(bundle), 0) FROM cards WHERE identity = ?", len(c.Raw), c.Budget); err != nil {
+			return err
+		}
 		if bind {
 			if _, err := t.exec("INSERT INTO handles (handle, skeleton, identity, network, bound_at) VALUES (?, ?, ?, ?, ?)",
 				c.Handle, c.Skeleton, id, c.Network, now); err != nil {
@@ -134,7 +157,9 @@ func (t *tx) bindings(id int64, c Card, since int64) (Bindings, error) {
 	if _, err := t.row("SELECT handle FROM handles WHERE identity = ?", []any{id}, &b.Held); err != nil {
 		return b, err
 	}
-	if _, err := t.row("SELECT EXISTS (SELECT 1 FROM handles WHERE skeleton = ?)", []any{c.Skeleton}, &b.Taken); err != nil {
+	if _, err := t.row(`
+SELECT EXISTS (SELECT 1 FROM handles WHERE skeleton = ?) OR EXISTS (SELECT 1 FROM reserved_handles WHERE skeleton = ?)`,
+		[]any{c.Skeleton, c.Skeleton}, &b.Taken); err != nil {
 		return b, err
 	}
 	_, err := t.row("SELECT count(*), coalesce(min(bound_at), 0) FROM handles WHERE network = ? AND bound_at > ?",
@@ -143,27 +168,20 @@ func (t *tx) bindings(id int64, c Card, since int64) (Bindings, error) {
 }
 
 func (t *tx) storeCard(id int64, c Card) error {
-	listing := nullable("")
-	if c.Listed {
-		listing = nullable(c.ACEID)
-	}
 	if _, err := t.exec(`
-INSERT INTO cards (identity, kel_end, issued_at, claims, home, open, listing, bundle) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO cards (identity, kel_end, issued_at, claims, home, open, listed, bundle) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET kel_end = excluded.kel_end, issued_at = excluded.issued_at, claims = excluded.claims,
-       home = excluded.home, open = excluded.open, listing = excluded.listing, bundle = excluded.bundle`,
-		id, c.KELEnd, c.IssuedAt, c.Claims, c.Home, c.Open, listing, c.Raw); err != nil {
+       home = excluded.home, open = excluded.open, listed = excluded.listed, bundle = excluded.bundle`,
+		id, c.KELEnd, c.IssuedAt, c.Claims, c.Home, c.Open, c.Listed, c.Raw); err != nil {
 		return err
 	}
 	if _, err := t.exec("DELETE FROM card_tags WHERE identity = ?", id); err != nil {
 		return err
 	}
-	if !c.Listed {
-		return nil
-	}
 	for _, tag := range c.Tags {
-		if _, err := t.exec("INSERT INTO card_tags (tag, listing, identity) VALUES (?, ?, ?)", tag, c.ACEID, id); err != nil {
+		if _, err := t.exec("INSERT INTO card_tags (identity, tag) VALUES (?, ?)", id, tag); err != nil {
 			return err
 		}
 	}
-	return nil
+	return t.relist(id)
 }

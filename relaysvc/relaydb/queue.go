@@ -2,9 +2,10 @@ package relaydb
 
 import (
 	"context"
-	"database/sql"
-	"strconv"
-	"strings"
+	"encoding/hex"
+
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // Packet is a packet on its way to a recipient's queue.
@@ -21,11 +22,16 @@ type Packet struct {
 	Expires int64
 }
 
-// Room bounds a recipient's queue.
+// Room bounds a recipient's queue. A bound of 0 on a sender's share or on a
+// network is none.
 type Room struct {
-	Entries, Bytes int64 // of the packets with a permit
-	Strangers      int64 // entries without one
-	PerNetwork     int64 // of these, from one client network
+	Entries, Bytes             int64 // of the packets with a permit
+	SenderEntries, SenderBytes int64 // of these, from one sender
+	Strangers                  int64 // entries without a permit
+	PerNetwork                 int64 // of these, from one client network
+	// NetworkQueued bounds the bytes queued for all identities that
+	// registered from the recipient's client network.
+	NetworkQueued int64
 }
 
 // Recipient is what the store says of a packet's recipient.
@@ -39,22 +45,23 @@ type Recipient struct {
 
 const selectRecipient = `
 SELECT i.kel_end,
-  EXISTS (SELECT 1 FROM entries e WHERE e.identity = i.id AND e.digest = ? AND e.expires_at > ?),
+  EXISTS (SELECT 1 FROM entries e WHERE e.identity = i.id AND e.sender = ? AND e.digest = ? AND e.expires_at > ?),
   EXISTS (SELECT 1 FROM cards c JOIN descriptors d ON d.identity = c.identity
           WHERE c.identity = i.id AND c.bundle IS NOT NULL AND c.kel_end = i.kel_end AND c.open = 1
             AND d.agent IS NOT NULL AND d.kel_end = i.kel_end AND d.expires_at > ?),
   (SELECT count(*) FROM entries e WHERE e.identity = i.id AND e.stranger = 1 AND e.expires_at > ?),
   (SELECT count(*) FROM entries e WHERE e.identity = i.id AND e.stranger = 1 AND e.expires_at > ? AND e.network = ?)
 FROM identities i
-WHERE i.ace_id = ? AND i.registered = 1
+WHERE i.ace_id = ? AND i.registered = 1 AND i.suspended = 0
   AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.identity = i.id AND b.peer = ? AND b.blocked = 1)`
 
 // Recipient looks a packet's recipient up without changing anything. Refusal:
-// Unreachable, when it is not registered or has blocked the sender.
+// Unreachable, when it is not registered, is suspended or has blocked the
+// sender.
 func (d *DB) Recipient(ctx context.Context, p Packet) (Recipient, error) {
 	var r Recipient
 	ok, err := d.read(ctx, selectRecipient,
-		[]any{p.Digest, p.Now, p.Now, p.Now, p.Now, p.Network, p.To, p.From},
+		[]any{senderKey(p.From), p.Digest, p.Now, p.Now, p.Now, p.Now, p.Network, p.To, p.From},
 		&r.KELEnd, &r.Queued, &r.Open, &r.Strangers, &r.OfNetwork)
 	if err == nil && !ok {
 		err = Unreachable
@@ -63,225 +70,313 @@ func (d *DB) Recipient(ctx context.Context, p Packet) (Recipient, error) {
 }
 
 // Enqueue queues p and reports whether it did: a byte-identical packet that is
-// queued already stays alone. Refusals, in the order of the checks:
-// Unreachable, Changed (the recipient's KEL is another than the permit was
-// verified with), Full.
+// queued already stays alone. It holds on to nothing of p. Refusals, in the
+// order of the checks: Unreachable, Changed (the recipient's KEL is another
+// than the permit was verified with), Full, OverBudget.
 func (d *DB) Enqueue(ctx context.Context, p Packet, room Room) (queued bool, err error) {
-	err = d.write(ctx, func(t *tx) error {
-		queued = false
-		id, err := t.reachable(p)
-		if err != nil {
-			return err
-		}
-		if err := t.expire(id, p.Now); err != nil {
-			return err
-		}
-		var duplicate bool
-		if _, err := t.row("SELECT EXISTS (SELECT 1 FROM entries WHERE identity = ? AND digest = ?)", []any{id, p.Digest}, &duplicate); err != nil || duplicate {
-			return err
-		}
-		if p.KELEnd != "" {
-			err = t.roomWithPermit(id, p, room)
-		} else {
-			err = t.roomForStranger(id, p, room)
-		}
-		if err != nil {
-			return err
-		}
-		queued = true
-		return t.insert(id, p, d.generation)
-	})
-	return queued && err == nil, err
+	j := spareJobs.Get().(*job)
+	j.packet, j.room = p, room
+	err = d.line.join(ctx, j)
+	queued = j.queued && err == nil
+	d.spare(j)
+	return queued, err
 }
 
-// reachable returns the row of the recipient of p.
-func (t *tx) reachable(p Packet) (int64, error) {
-	var id int64
-	ok, err := t.row(`
-SELECT id FROM identities i WHERE ace_id = ? AND registered = 1
-  AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.identity = i.id AND b.peer = ? AND b.blocked = 1)`,
-		[]any{p.To, p.From}, &id)
-	if err == nil && !ok {
-		err = Unreachable
-	}
-	return id, err
+// packetStatements are those that a packet may need.
+type packetStatements struct {
+	selectQueue, selectBlock, updateQueue *stmt
+	selectNetwork, updateNetwork          *stmt
+	insertEntry, insertBody               *stmt
+	selectDuplicate                       *stmt
 }
 
-func (t *tx) roomWithPermit(id int64, p Packet, room Room) error {
-	var same bool
-	var entries, bytes int64
-	if _, err := t.row(`
-SELECT i.kel_end = ?, q.entries, q.bytes FROM identities i JOIN queues q ON q.identity = i.id WHERE i.id = ?`,
-		[]any{p.KELEnd, id}, &same, &entries, &bytes); err != nil {
-		return err
-	}
-	switch {
-	case !same:
-		return Changed
-	case entries >= room.Entries || bytes+int64(len(p.Raw)) > room.Bytes:
-		return Full
+const (
+	insertEntry = `
+INSERT INTO entries (identity, generation, seq, stranger, expires_at, network, sender, size, digest, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (identity, sender, digest, size) DO NOTHING`
+	insertBody      = "INSERT INTO bodies (id, packet) VALUES (?, ?)"
+	selectDuplicate = "SELECT generation, seq, expires_at FROM entries WHERE identity = ? AND sender = ? AND digest = ?"
+)
+
+func (p *packetStatements) prepare(c *conn) error {
+	for text, s := range map[string]**stmt{
+		selectQueue: &p.selectQueue, selectBlock: &p.selectBlock, updateQueue: &p.updateQueue,
+		selectNetwork: &p.selectNetwork, updateNetwork: &p.updateNetwork,
+		insertEntry: &p.insertEntry, insertBody: &p.insertBody, selectDuplicate: &p.selectDuplicate,
+	} {
+		var err error
+		if *s, err = c.prepare(text); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (t *tx) roomForStranger(id int64, p Packet, room Room) error {
-	var open bool
-	if _, err := t.row(`
+// enqueue is Enqueue in a transaction. Whether the packet is a duplicate comes
+// before whether there is room (07#send); it is looked up only where the two
+// may differ, because an insertion finds out by itself.
+func (t *tx) enqueue(p *Packet, room *Room) (queued bool, err error) {
+	q, err := t.queue(p.To)
+	if err != nil {
+		return false, err
+	}
+	if q == nil {
+		return false, Unreachable
+	}
+	if blocked, err := t.blocked(q, p); err != nil || blocked {
+		return false, orRefuse(err, Unreachable)
+	}
+	refusal := t.room(q, p, room)
+	if failed(refusal) {
+		return false, refusal
+	}
+	if refusal != nil {
+		if duplicate, err := t.duplicate(q, p); err != nil || duplicate {
+			return false, err
+		}
+		return false, refusal
+	}
+	// Making room may have written the totals back.
+	if q, err = t.queue(p.To); err != nil {
+		return false, err
+	}
+	return t.insert(q, p)
+}
+
+func orRefuse(err error, r Refusal) error {
+	if err != nil {
+		return err
+	}
+	return r
+}
+
+// duplicate reports whether a byte-identical packet is queued that has not
+// expired.
+func (t *tx) duplicate(q *queueTotals, p *Packet) (bool, error) {
+	s := t.packets.selectDuplicate
+	s.int(1, q.id)
+	var key [32]byte
+	s.blob(2, appendSenderKey(key[:0], p.From))
+	s.blob(3, p.Digest)
+	ok, err := s.first()
+	if err != nil || !ok {
+		return false, err
+	}
+	defer s.reset()
+	return s.intAt(2) > p.Now, nil
+}
+
+// room refuses a packet that may not enter the queue, duplicates apart.
+func (t *tx) room(q *queueTotals, p *Packet, room *Room) error {
+	if p.KELEnd == "" {
+		return t.roomForStranger(q, p, room)
+	}
+	if string(q.kelEnd) != p.KELEnd {
+		return Changed
+	}
+	return t.roomWithPermit(q, p, room)
+}
+
+func (t *tx) roomWithPermit(q *queueTotals, p *Packet, room *Room) error {
+	entries, bytes := room.Entries, room.Bytes
+	if q.quotaEntries > 0 {
+		entries, bytes = q.quotaEntries, q.quotaBytes
+	}
+	size := int64(len(p.Raw))
+	if q.entries >= entries || q.bytes+size > bytes {
+		freed, err := t.expireQueue(q.id, p.Now)
+		if err != nil {
+			return err
+		}
+		if !freed {
+			return Full
+		}
+		if q, err = t.queue(p.To); err != nil {
+			return err
+		}
+		if q.entries >= entries || q.bytes+size > bytes {
+			return Full
+		}
+	}
+	if err := t.share(q, p, room); err != nil {
+		return err
+	}
+	return t.budget(p, room)
+}
+
+// share refuses a packet that would take more than its sender's share of the
+// queue (07#send). It is counted only when the queue holds as much.
+func (t *tx) share(q *queueTotals, p *Packet, room *Room) error {
+	size := int64(len(p.Raw))
+	manyEntries := room.SenderEntries > 0 && q.entries >= room.SenderEntries
+	manyBytes := room.SenderBytes > 0 && q.bytes+size > room.SenderBytes
+	if !manyEntries && !manyBytes {
+		return nil
+	}
+	full, err := t.shareIsFull(q.id, p, room)
+	if err != nil || !full {
+		return err
+	}
+	if freed, err := t.expireQueue(q.id, p.Now); err != nil || !freed {
+		return orRefuse(err, Full)
+	}
+	if q, err = t.queue(p.To); err != nil {
+		return err
+	}
+	if full, err = t.shareIsFull(q.id, p, room); err != nil || full {
+		return orRefuse(err, Full)
+	}
+	return nil
+}
+
+const selectShare = "SELECT count(*), coalesce(sum(size), 0) FROM entries WHERE identity = ? AND sender = ?"
+
+func (t *tx) shareIsFull(id int64, p *Packet, room *Room) (bool, error) {
+	var entries, bytes int64
+	if _, err := t.row(selectShare, []any{id, senderKey(p.From)}, &entries, &bytes); err != nil {
+		return false, err
+	}
+	return room.SenderEntries > 0 && entries >= room.SenderEntries ||
+		room.SenderBytes > 0 && bytes+int64(len(p.Raw)) > room.SenderBytes, nil
+}
+
+// budget refuses a packet that would take more than the recipient's client
+// network has for all queues.
+func (t *tx) budget(p *Packet, room *Room) error {
+	if room.NetworkQueued == 0 {
+		return nil
+	}
+	q, err := t.queue(p.To)
+	if err != nil {
+		return err
+	}
+	if q.network.queued+int64(len(p.Raw)) > room.NetworkQueued {
+		return OverBudget
+	}
+	return nil
+}
+
+const selectOpen = `
 SELECT EXISTS (SELECT 1 FROM identities i JOIN cards c ON c.identity = i.id JOIN descriptors d ON d.identity = i.id
                WHERE i.id = ? AND c.bundle IS NOT NULL AND c.kel_end = i.kel_end AND c.open = 1
-                 AND d.agent IS NOT NULL AND d.kel_end = i.kel_end AND d.expires_at > ?)`,
-		[]any{id, p.Now}, &open); err != nil {
+                 AND d.agent IS NOT NULL AND d.kel_end = i.kel_end AND d.expires_at > ?)`
+
+const selectStrangers = `
+SELECT count(*), count(CASE WHEN network = ? THEN 1 END) FROM entries WHERE identity = ? AND stranger = 1 AND expires_at > ?`
+
+func (t *tx) roomForStranger(q *queueTotals, p *Packet, room *Room) error {
+	var open bool
+	if _, err := t.row(selectOpen, []any{q.id, p.Now}, &open); err != nil {
 		return err
 	}
 	if !open {
 		return Unreachable
 	}
 	var strangers, ofNetwork int64
-	if _, err := t.row(`
-SELECT count(*), count(CASE WHEN network = ? THEN 1 END) FROM entries WHERE identity = ? AND stranger = 1`,
-		[]any{p.Network, id}, &strangers, &ofNetwork); err != nil {
+	if _, err := t.row(selectStrangers, []any{p.Network, q.id, p.Now}, &strangers, &ofNetwork); err != nil {
 		return err
 	}
 	if strangers >= room.Strangers || ofNetwork >= room.PerNetwork {
 		return Full
 	}
-	return nil
+	return t.budget(p, room)
 }
 
-func (t *tx) insert(id int64, p Packet, generation int64) error {
+// insert queues a packet that may enter, unless it is a duplicate.
+func (t *tx) insert(q *queueTotals, p *Packet) (bool, error) {
+	inserted, err := t.insertEntry(q, p)
+	if err != nil {
+		return false, err
+	}
+	if !inserted {
+		duplicate, err := t.duplicate(q, p)
+		if err != nil || duplicate {
+			return false, err
+		}
+		// Its twin has expired and is only waiting to be removed.
+		if q, err = t.removeTwin(q, p); err != nil {
+			return false, err
+		}
+		if _, err := t.insertEntry(q, p); err != nil {
+			return false, err
+		}
+	}
+	failpoint.Here(failpoint.Enqueue)
+	s := t.packets.insertBody
+	s.int(1, t.nextBody)
+	s.blob(2, p.Raw)
+	if err := s.run(); err != nil {
+		return false, err
+	}
+	t.nextBody++
+	t.count(q, p)
+	return true, nil
+}
+
+// count adds a packet to the totals.
+func (t *tx) count(q *queueTotals, p *Packet) {
+	size := int64(len(p.Raw))
+	q.lastSeq++
+	if p.KELEnd == "" {
+		q.strangers++
+		q.strangerBytes += size
+		t.change.strangers++
+	} else {
+		q.entries++
+		q.bytes += size
+		t.change.entries++
+	}
+	q.changed = true
+	q.network.queued += size
+	q.network.changed = true
+	t.change.bytes += size
+}
+
+func (t *tx) insertEntry(q *queueTotals, p *Packet) (bool, error) {
 	stranger := p.KELEnd == ""
-	entries, bytes := int64(1), int64(len(p.Raw))
+	s := t.packets.insertEntry
+	s.int(1, q.id)
+	s.int(2, t.generation)
+	s.int(3, q.lastSeq+1)
+	s.flag(4, stranger)
+	s.int(5, p.Expires)
 	if stranger {
-		entries, bytes = 0, 0
+		s.text(6, p.Network)
+	} else {
+		s.null(6)
 	}
-	if _, err := t.exec(`
-UPDATE queues SET last_seq = last_seq + 1, entries = entries + ?, bytes = bytes + ? WHERE identity = ?`,
-		entries, bytes, id); err != nil {
-		return err
+	var key [32]byte
+	s.blob(7, appendSenderKey(key[:0], p.From))
+	s.int(8, int64(len(p.Raw)))
+	s.blob(9, p.Digest)
+	s.int(10, t.nextBody)
+	if err := s.run(); err != nil {
+		return false, err
 	}
-	network := sql.NullString{String: p.Network, Valid: stranger}
-	_, err := t.exec(`
-INSERT INTO entries (identity, generation, seq, stranger, expires_at, network, sender, size, digest, packet)
-SELECT ?, ?, last_seq, ?, ?, ?, ?, ?, ?, ? FROM queues WHERE identity = ?`,
-		id, generation, stranger, p.Expires, network, []byte(p.From), len(p.Raw), p.Digest, p.Raw, id)
-	return err
+	return t.conn.changes() > 0, nil
 }
 
-const (
-	matchExpired = "identity = ? AND stranger = ? AND expires_at <= ?"
-	matchThrough = "identity = ? AND (generation, seq) <= (?, ?)"
-)
+// senderKey is what stands for a sender in a row: the 32 bytes of the digest
+// that an ACE ID consists of.
+func senderKey(aceID string) []byte { return appendSenderKey(nil, aceID) }
 
-// expire deletes the entries of a queue whose time is over.
-func (t *tx) expire(id, now int64) error {
-	for _, stranger := range []bool{false, true} {
-		if err := t.remove(matchExpired, id, stranger, now); err != nil {
-			return err
-		}
+func appendSenderKey(b []byte, aceID string) []byte {
+	if !wire.IsACEID(aceID) {
+		return append(b, aceID...)
 	}
-	return nil
+	var digits [64]byte
+	copy(digits[:], aceID[len(aceID)-len(digits):])
+	key, _ := hex.AppendDecode(b, digits[:]) // the grammar of an ACE ID allows nothing else
+	return key
 }
 
-// remove deletes the entries of one queue that match, whose first argument is
-// the queue, and keeps its totals.
-func (t *tx) remove(match string, args ...any) error {
-	var entries, bytes, all int64
-	if _, err := t.row(`
-SELECT count(*), count(CASE WHEN NOT stranger THEN 1 END), coalesce(sum(CASE WHEN NOT stranger THEN length(packet) END), 0)
-FROM entries WHERE `+match, args, &all, &entries, &bytes); err != nil || all == 0 {
-		return err
+// removeTwin removes the expired entry with the digest of p.
+func (t *tx) removeTwin(q *queueTotals, p *Packet) (*queueTotals, error) {
+	if err := t.writeTotals(); err != nil {
+		return nil, err
 	}
-	if _, err := t.exec("DELETE FROM entries WHERE "+match, args...); err != nil {
-		return err
+	if err := t.remove("identity = ? AND sender = ? AND digest = ?", q.id, senderKey(p.From), p.Digest); err != nil {
+		return nil, err
 	}
-	_, err := t.exec("UPDATE queues SET entries = entries - ?, bytes = bytes - ? WHERE identity = ?", entries, bytes, args[0])
-	return err
-}
-
-// Entry is a queued packet.
-type Entry struct {
-	StreamID string
-	Packet   []byte
-}
-
-const selectEntries = `
-SELECT e.generation, e.seq, e.packet FROM identities i LEFT JOIN entries e
-  ON e.identity = i.id AND (e.generation, e.seq) > (?, ?) AND e.expires_at > ?
-WHERE i.ace_id = ? AND i.registered = 1 AND i.incarnation = ?
-ORDER BY e.generation, e.seq LIMIT ?`
-
-// Entries returns the entries of a queue after the stream ID since ("" or "-":
-// from the start) that are not expired at now, in stream order: at most limit,
-// and as many as fit in size bytes, but one if there is any. It refuses with
-// Changed when the identity is not registered in that incarnation.
-func (d *DB) Entries(ctx context.Context, aceID string, incarnation int64, since string, limit, size, now int64) ([]Entry, error) {
-	generation, seq := parseStreamID(since)
-	var entries []Entry
-	var known bool
-	err := d.each(ctx, selectEntries,
-		[]any{generation, seq, now, aceID, incarnation, limit},
-		func(rows *sql.Rows) (bool, error) {
-			known = true
-			var generation, seq sql.NullInt64
-			var packet []byte
-			if err := rows.Scan(&generation, &seq, &packet); err != nil || !seq.Valid {
-				return false, err
-			}
-			if size -= int64(len(packet)); size < 0 && len(entries) > 0 {
-				return false, nil
-			}
-			entries = append(entries, Entry{StreamID: streamID(generation.Int64, seq.Int64), Packet: packet})
-			return true, nil
-		})
-	if err == nil && !known {
-		err = Changed
-	}
-	return entries, err
-}
-
-// Newest returns the stream ID that the identity was given last, "0-0" before
-// the first. It refuses with Changed as Entries does.
-func (d *DB) Newest(ctx context.Context, aceID string, incarnation int64) (string, error) {
-	var seq int64
-	ok, err := d.read(ctx, `
-SELECT q.last_seq FROM identities i JOIN queues q ON q.identity = i.id
-WHERE i.ace_id = ? AND i.registered = 1 AND i.incarnation = ?`, []any{aceID, incarnation}, &seq)
-	switch {
-	case err != nil:
-		return "", err
-	case !ok:
-		return "", Changed
-	case seq == 0:
-		return streamID(0, 0), nil
-	}
-	return streamID(d.generation, seq), nil
-}
-
-// Ack deletes the caller's entries up to and including the stream ID through.
-// Refusals: Changed, Replayed.
-func (d *DB) Ack(ctx context.Context, c Caller, through string) error {
-	return d.write(ctx, func(t *tx) error {
-		id, err := t.admit(c)
-		if err != nil {
-			return err
-		}
-		generation, seq := parseStreamID(through)
-		return t.remove(matchThrough, id, generation, seq)
-	})
-}
-
-func streamID(generation, seq int64) string {
-	return strconv.FormatInt(generation, 10) + "-" + strconv.FormatInt(seq, 10)
-}
-
-// parseStreamID returns the two numbers of a stream ID. One too great for an
-// int64 is above every number ever given and stays so.
-func parseStreamID(s string) (generation, seq int64) {
-	a, b, _ := strings.Cut(s, "-")
-	return parseHalf(a), parseHalf(b)
-}
-
-func parseHalf(s string) int64 {
-	n, _ := strconv.ParseInt(s, 10, 64) // the greatest int64 for a number above it, 0 for ""
-	return n
+	return t.queue(p.To)
 }

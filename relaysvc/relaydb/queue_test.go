@@ -48,7 +48,7 @@ func TestEnqueueDecides(t *testing.T) {
 	}
 
 	// What was read for another incarnation does not hold.
-	_, err := d.Entries(ctx, "alice", alice.Incarnation+1, "-", 1, 100, now)
+	_, err := d.Entries(ctx, relaydb.Span{ACEID: "alice", Incarnation: alice.Incarnation + 1, Entries: 1, Bytes: 100, Now: now}, nil)
 	refused(t, err, relaydb.Changed)
 	_, err = d.Newest(ctx, "alice", alice.Incarnation+1)
 	refused(t, err, relaydb.Changed)

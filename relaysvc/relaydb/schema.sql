@@ -2,8 +2,10 @@
 -- the canonical bytes they were verified from.
 
 CREATE TABLE relay (
-  one        INTEGER PRIMARY KEY CHECK (one = 1),
-  generation INTEGER NOT NULL -- first half of every stream ID given from now on
+  one         INTEGER PRIMARY KEY CHECK (one = 1),
+  generation  INTEGER NOT NULL,          -- first half of every stream ID given from now on
+  restored_at INTEGER NOT NULL DEFAULT 0, -- when the store was last restored from a backup
+  home        TEXT    NOT NULL DEFAULT '' -- the public URL for which the directory was made
 ) STRICT;
 
 INSERT INTO relay (one, generation) VALUES (1, 1);
@@ -24,10 +26,11 @@ CREATE TABLE identities (
   network       TEXT    NOT NULL, -- client network it registered from, to which its bytes are charged
   stored        INTEGER NOT NULL DEFAULT 0,  -- bytes charged for what is stored of it, its queue apart
   suspended     INTEGER NOT NULL DEFAULT 0 CHECK (suspended IN (0, 1)), -- by the operator
-  retired_at    INTEGER           -- when it unregistered, null while registered
+  retired_at    INTEGER,          -- when it unregistered, null while registered
+  kel_kept      INTEGER NOT NULL DEFAULT 1 CHECK (kel_kept IN (0, 1)) -- its KEL is in kels
 ) STRICT;
 
-CREATE INDEX identities_retired ON identities (retired_at) WHERE retired_at IS NOT NULL;
+CREATE INDEX identities_retired ON identities (retired_at) WHERE retired_at IS NOT NULL AND kel_kept = 1;
 
 -- What is charged to a client network: stored is the sum over the identities
 -- that registered from it, queued that over the packets in their queues.
@@ -45,8 +48,8 @@ CREATE TABLE kels (
   log      BLOB    NOT NULL
 ) STRICT;
 
--- agent is null after unregister, while issued_at and claims still bound what
--- may be published under the same KEL.
+-- agent is null after unregister and once it has expired, while issued_at and
+-- claims still bound what may be published under the same KEL.
 CREATE TABLE descriptors (
   identity   INTEGER PRIMARY KEY REFERENCES identities (id),
   kel_end    TEXT    NOT NULL,
@@ -55,6 +58,8 @@ CREATE TABLE descriptors (
   expires_at INTEGER NOT NULL,
   agent      BLOB
 ) STRICT;
+
+CREATE INDEX descriptors_expiry ON descriptors (expires_at) WHERE agent IS NOT NULL;
 
 CREATE TABLE descriptor_profiles (
   identity INTEGER NOT NULL REFERENCES identities (id),
@@ -69,20 +74,39 @@ CREATE TABLE cards (
   claims    TEXT    NOT NULL,
   home      TEXT    NOT NULL,
   open      INTEGER NOT NULL CHECK (open IN (0, 1)), -- contact is "open"
-  listing   TEXT,                                    -- the ACE ID when listed, else null
-  bundle    BLOB
+  listed    INTEGER NOT NULL CHECK (listed IN (0, 1)), -- the record says so
+  bundle    BLOB                                     -- null after unregister
 ) STRICT;
 
-CREATE UNIQUE INDEX cards_listing ON cards (listing) WHERE listing IS NOT NULL;
-
 CREATE TABLE card_tags (
-  tag      TEXT    NOT NULL,
-  listing  TEXT    NOT NULL,
   identity INTEGER NOT NULL REFERENCES identities (id),
-  PRIMARY KEY (tag, listing)
+  tag      TEXT    NOT NULL,
+  PRIMARY KEY (identity, tag)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX card_tags_identity ON card_tags (identity);
+-- What the directory shows, but for the expiry of descriptors: an identity for
+-- each of its tags, or any (''), with each of its profiles, or any ('').
+CREATE VIEW listings (tag, profile, ace_id, identity) AS
+SELECT t.tag, p.profile, i.ace_id, i.id
+FROM identities i JOIN cards c ON c.identity = i.id JOIN descriptors d ON d.identity = i.id
+JOIN (SELECT id AS identity, '' AS tag FROM identities UNION ALL SELECT identity, tag FROM card_tags) t ON t.identity = i.id
+JOIN (SELECT id AS identity, '' AS profile FROM identities UNION ALL SELECT identity, profile FROM descriptor_profiles) p
+  ON p.identity = i.id
+WHERE i.registered = 1 AND i.suspended = 0
+  AND c.bundle IS NOT NULL AND c.kel_end = i.kel_end AND c.listed = 1 AND c.home = (SELECT home FROM relay)
+  AND d.agent IS NOT NULL AND d.kel_end = i.kel_end;
+
+-- The rows of listings in the order of a page, so that one costs what it
+-- returns whatever its filters are.
+CREATE TABLE directory (
+  tag      TEXT    NOT NULL,
+  profile  TEXT    NOT NULL,
+  ace_id   TEXT    NOT NULL,
+  identity INTEGER NOT NULL REFERENCES identities (id),
+  PRIMARY KEY (tag, profile, ace_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX directory_identity ON directory (identity);
 
 -- Bindings are permanent: rows are never changed or deleted.
 CREATE TABLE handles (
@@ -127,17 +151,22 @@ CREATE TABLE quotas (
   bytes    INTEGER NOT NULL
 ) STRICT;
 
--- Wake registrations.
+-- Wake registrations. armed_seq is the last_seq of the queue when it was armed:
+-- a later entry is one to wake for.
 CREATE TABLE wakes (
   identity  INTEGER PRIMARY KEY REFERENCES identities (id),
   gateway   TEXT    NOT NULL,
   token     TEXT    NOT NULL,
   armed     INTEGER NOT NULL CHECK (armed IN (0, 1)),
-  used_at   INTEGER NOT NULL, -- last authenticated request that keeps it alive
-  woken_at  INTEGER NOT NULL DEFAULT 0
+  armed_seq INTEGER NOT NULL,
+  used_at   INTEGER NOT NULL,           -- last authenticated request that keeps it alive
+  woken_at  INTEGER NOT NULL DEFAULT 0, -- when a wake was sent last
+  due_at    INTEGER,                    -- when the next is to be sent, null for none
+  serial    INTEGER NOT NULL DEFAULT 0  -- of the wake that is due
 ) STRICT;
 
 CREATE INDEX wakes_used ON wakes (used_at);
+CREATE INDEX wakes_due ON wakes (due_at) WHERE due_at IS NOT NULL;
 
 -- What a recipient's queue holds: entries and bytes of the packets sent with a
 -- permit, strangers and stranger_bytes of the others. last_seq is the second
@@ -151,8 +180,9 @@ CREATE TABLE queues (
   stranger_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+-- The packets apart from what is decided with: counting, expiring and removing
+-- entries reads none of their pages, and damage to these harms nothing else.
 CREATE TABLE entries (
-  id         INTEGER PRIMARY KEY,
   identity   INTEGER NOT NULL REFERENCES identities (id), -- the recipient
   generation INTEGER NOT NULL,
   seq        INTEGER NOT NULL,
@@ -162,23 +192,30 @@ CREATE TABLE entries (
   sender     BLOB    NOT NULL, -- the 32 bytes of the sender's ACE ID
   size       INTEGER NOT NULL, -- bytes of the packet
   digest     BLOB    NOT NULL, -- SHA-256 of the packet, checked when it is read
-  packet     BLOB    NOT NULL
+  body       INTEGER NOT NULL, -- the packet's row in bodies
+  PRIMARY KEY (identity, generation, seq)
+) STRICT, WITHOUT ROWID;
+
+-- A packet names its sender, so that a duplicate is found by both; one index
+-- then also adds up a sender's share of a queue.
+CREATE UNIQUE INDEX entries_digest ON entries (identity, sender, digest, size);
+CREATE INDEX entries_expiry ON entries (stranger, expires_at);
+CREATE INDEX entries_strangers ON entries (identity, network, expires_at) WHERE stranger = 1;
+
+CREATE TABLE bodies (
+  id     INTEGER PRIMARY KEY,
+  packet BLOB NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX entries_stream ON entries (identity, generation, seq);
-CREATE UNIQUE INDEX entries_digest ON entries (identity, digest);
-CREATE INDEX entries_sender ON entries (identity, sender, size);
-CREATE INDEX entries_expiry ON entries (expires_at);
-CREATE INDEX entries_strangers ON entries (identity, network) WHERE stranger = 1;
-
--- Entries whose bytes are no longer those that were queued. They are served to
--- nobody and wait for the operator.
+-- Entries whose packet is no longer the one that was queued. They are served to
+-- nobody and wait for the operator. The body stays where it is: its pages may
+-- be damaged, so that it can be neither moved nor deleted.
 CREATE TABLE quarantine (
   id         INTEGER PRIMARY KEY,
   identity   INTEGER NOT NULL,
   generation INTEGER NOT NULL,
   seq        INTEGER NOT NULL,
-  at         INTEGER NOT NULL,
+  at         INTEGER NOT NULL, -- when it was found, 0 when that was at its removal
   reason     TEXT    NOT NULL,
-  packet     BLOB -- null when it could not be read at all
+  body       INTEGER NOT NULL  -- the row in bodies, which may be missing
 ) STRICT;

@@ -2,36 +2,77 @@ package relaydb
 
 import (
 	"context"
-	"database/sql"
+
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
-// Sweep deletes the entries and nonces whose time is over, of queues that
-// nobody sends to as well, and empties the write-ahead log: what was deleted
-// is then in none of the files. It takes a transaction for each queue, so that
+// sweepBatch bounds the nonces that one transaction forgets.
+const sweepBatch = 1000
+
+const (
+	selectExpired = `
+SELECT identity, generation, seq, size, body, stranger FROM entries WHERE stranger = ? AND expires_at <= ? ORDER BY expires_at LIMIT 128`
+	deleteNonces = `
+DELETE FROM nonces WHERE (identity, nonce) IN (SELECT identity, nonce FROM nonces WHERE expires_at < ? LIMIT 1000)`
+)
+
+// Sweep deletes what has expired, of queues that nobody sends to as well, and
+// empties the write-ahead log: what was deleted is then in none of the files.
+// It looks at nothing else, and takes a transaction for each batch, so that
 // nobody waits for the whole.
+//
+// A clock that jumped ahead makes it forget nothing early: see [Options].
 func (d *DB) Sweep(ctx context.Context, now int64) error {
-	if err := d.write(ctx, func(t *tx) error {
-		_, err := t.exec("DELETE FROM nonces WHERE expires_at < ?", now)
-		return err
-	}); err != nil {
+	now = d.passed(now)
+	if err := d.sweepNonces(ctx, now); err != nil {
 		return err
 	}
-	var queues []int64
-	if err := d.each(ctx, "SELECT DISTINCT identity FROM entries WHERE expires_at <= ?", []any{now},
-		func(rows *sql.Rows) (bool, error) {
-			var id int64
-			err := rows.Scan(&id)
-			queues = append(queues, id)
-			return true, err
-		}); err != nil {
-		return err
-	}
-	for _, id := range queues {
-		if err := d.write(ctx, func(t *tx) error { return t.expire(id, now) }); err != nil {
+	for _, stranger := range []bool{false, true} {
+		if err := d.sweepEntries(ctx, stranger, now); err != nil {
 			return err
 		}
 	}
-	var busy, pages, moved int64
-	_, err := d.read(ctx, "PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &pages, &moved)
-	return err
+	if err := d.releaseExpired(ctx, now); err != nil {
+		return err
+	}
+	return d.keeper.erase(ctx)
+}
+
+func (d *DB) sweepNonces(ctx context.Context, now int64) error {
+	for {
+		var n int64
+		if err := d.write(ctx, func(t *tx) error {
+			var err error
+			n, err = t.exec(deleteNonces, now)
+			return err
+		}); err != nil || n < sweepBatch {
+			return err
+		}
+	}
+}
+
+func (d *DB) sweepEntries(ctx context.Context, stranger bool, now int64) error {
+	for {
+		var more bool
+		if err := d.write(ctx, func(t *tx) error {
+			var victims []victim
+			var err error
+			if victims, more, err = t.victims(selectExpired, stranger, now); err != nil {
+				return err
+			}
+			failpoint.Here(failpoint.Sweep)
+			return t.drop(victims)
+		}); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// passed returns the time by which the store forgets: now, unless that is
+// ahead of what has passed since it was opened.
+func (d *DB) passed(now int64) int64 {
+	if d.options.Elapsed == nil {
+		return now
+	}
+	return min(now, d.opened+d.options.Elapsed())
 }

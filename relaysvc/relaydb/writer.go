@@ -2,13 +2,16 @@ package relaydb
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
 	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 //go:embed schema.sql
@@ -17,34 +20,130 @@ var schema string
 // version is the schema's, kept in user_version.
 const version = 2
 
-// groupLimit bounds the decisions that one commit makes durable.
-const groupLimit = 64
+// groupLimit and groupBytes bound the decisions that one commit makes durable
+// and the packets among them.
+const (
+	groupLimit = 128
+	groupBytes = 4 << 20
+)
 
 // errClosed is what a decision gets that comes after Close.
 var errClosed = fault.New(fault.StorageFailed, "the store is closed")
 
-// job is a decision that waits for the writer. run may be called a second time
-// when the transaction that it was part of was undone.
+// job is a decision that waits for the writer: run, or a packet to queue. It
+// may be taken a second time when the transaction that it was part of was
+// undone.
 type job struct {
-	run  func(*tx) error
-	done chan error
+	run    func(*tx) error // nil for a packet
+	packet Packet
+	room   Room
+	queued bool // the packet was
+	err    error
+	done   chan struct{} // holds one token when the job is done
+}
+
+// spareJobs keeps jobs for another decision.
+var spareJobs = sync.Pool{New: func() any { return &job{done: make(chan struct{}, 1)} }}
+
+func (j *job) take(t *tx) error {
+	if j.run == nil {
+		var err error
+		j.queued, err = t.enqueue(&j.packet, &j.room)
+		return err
+	}
+	// A decision in SQL sees what packets have changed before it.
+	if err := t.writeTotals(); err != nil {
+		return err
+	}
+	return j.run(t)
+}
+
+func (j *job) finish(err error) {
+	j.err = err
+	j.done <- struct{}{}
+}
+
+// line is where jobs wait for the writer, in order.
+type line struct {
+	mu     sync.Mutex
+	jobs   []*job        // guarded by mu, as what follows
+	closed bool          // nobody waits any more
+	filled chan struct{} // holds a token when there may be jobs
+}
+
+func newLine() *line { return &line{filled: make(chan struct{}, 1)} }
+
+// join waits until the job is done and returns its error.
+func (l *line) join(ctx context.Context, j *job) error {
+	if ctx.Err() != nil {
+		return fault.Wrap(fault.LockBusy, ctx.Err())
+	}
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return errClosed
+	}
+	l.jobs = append(l.jobs, j)
+	l.mu.Unlock()
+	l.signal()
+	<-j.done
+	return j.err
+}
+
+func (l *line) signal() {
+	select {
+	case l.filled <- struct{}{}:
+	default:
+	}
+}
+
+// gather appends the next jobs to group, as many as one commit may have.
+func (l *line) gather(group []*job) []*job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, size := 0, 0
+	for n < len(l.jobs) && n < groupLimit && size < groupBytes {
+		size += len(l.jobs[n].packet.Raw)
+		n++
+	}
+	group = append(group, l.jobs[:n]...)
+	left := copy(l.jobs, l.jobs[n:])
+	clear(l.jobs[left:])
+	l.jobs = l.jobs[:left]
+	if left > 0 {
+		l.signal()
+	}
+	return group
+}
+
+// close lets nobody join any more and answers those who wait.
+func (l *line) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, j := range l.jobs {
+		j.finish(errClosed)
+	}
+	l.jobs = nil
 }
 
 // write runs fn in a transaction and returns once that is durable. A Refusal
 // keeps what fn did before it; any other error undoes it.
 //
-// A context that ends stops the waiting for a place, not a decision that the
-// writer has taken: its outcome is always told.
+// A context that has ended keeps a decision from being taken; once it waits its
+// outcome is always told.
 func (d *DB) write(ctx context.Context, fn func(*tx) error) error {
-	j := &job{run: fn, done: make(chan error, 1)}
-	select {
-	case d.jobs <- j:
-		return <-j.done
-	case <-d.closing:
-		return errClosed
-	case <-ctx.Done():
-		return fault.Wrap(fault.LockBusy, ctx.Err())
-	}
+	j := spareJobs.Get().(*job)
+	j.run = fn
+	err := d.line.join(ctx, j)
+	d.spare(j)
+	return err
+}
+
+// spare gives a job back, without what it holds on to.
+func (d *DB) spare(j *job) {
+	*j = job{done: j.done}
+	spareJobs.Put(j)
 }
 
 // Check reports whether the store still takes decisions. One that broke does
@@ -55,29 +154,70 @@ func (d *DB) Check(ctx context.Context) error {
 
 // writer owns the one connection that writes.
 type writer struct {
-	db   *sql.DB
-	conn *sql.Conn
-	tx   *tx
-	// broken is set by a commit that failed to reach the disk. What the
-	// files hold is then unknown, and asking the disk again can answer "done"
-	// for pages that were lost, so that nothing is written any more.
-	broken error
+	tx      *tx
+	state   *breakage
+	keeper  *keeper
+	observe func(Commit)
+	group   []*job
+	results []error
+	began   time.Time // of the transaction in progress
 }
 
-func openWriter(ctx context.Context, path string) (*writer, error) {
-	db, err := sql.Open("sqlite", dsn(path))
-	if err != nil {
-		return nil, storage(err)
+// Commit describes one commit for an observer.
+type Commit struct {
+	Decisions int           // that it made durable
+	Took      time.Duration // from the request to commit to the disk's answer
+	Whole     time.Duration // from the beginning of the transaction to that
+}
+
+// breakage remembers the failure after which nothing is written any more. What
+// the files hold is then unknown, and asking the disk again can answer "done"
+// for pages that were lost.
+type breakage struct {
+	first  atomic.Pointer[error]
+	once   sync.Once
+	broken chan struct{} // closed when the failure is known to all
+}
+
+func newBreakage() *breakage { return &breakage{broken: make(chan struct{})} }
+
+// set keeps the first failure. Nothing new is begun from here on.
+func (b *breakage) set(err error) { b.first.CompareAndSwap(nil, &err) }
+
+// tell makes the failure known.
+func (b *breakage) tell() { b.once.Do(func() { close(b.broken) }) }
+
+func (b *breakage) get() error {
+	if err := b.first.Load(); err != nil {
+		return *err
 	}
-	db.SetMaxOpenConns(1)
-	conn, err := db.Conn(ctx)
+	return nil
+}
+
+// Broken is closed when a commit or a checkpoint has failed to reach the disk.
+// No decision is taken from then on; only opening the store anew tells what it
+// holds.
+func (d *DB) Broken() <-chan struct{} { return d.state.broken }
+
+// Err returns why the store is broken, nil while it is not. Code:
+// storage_failed.
+func (d *DB) Err() error { return d.state.get() }
+
+func openWriter(path string, o Options) (*writer, error) {
+	c, err := openConn(fileURI(path, o.VFS), append(connPragmas, "wal_autocheckpoint(0)", writerCache)...)
 	if err != nil {
-		db.Close()
-		return nil, storage(err)
+		return nil, err
 	}
-	w := &writer{db: db, conn: conn, tx: &tx{cache: statements{prepare: conn.PrepareContext}}}
-	if err := w.migrate(ctx); err != nil {
-		w.close()
+	w := &writer{tx: &tx{conn: c}, state: newBreakage(), observe: o.Observe}
+	if w.observe == nil {
+		w.observe = func(Commit) {}
+	}
+	if err := w.migrate(); err != nil {
+		c.close()
+		return nil, err
+	}
+	if err := w.tx.prepare(); err != nil {
+		c.close()
 		return nil, err
 	}
 	return w, nil
@@ -85,14 +225,14 @@ func openWriter(ctx context.Context, path string) (*writer, error) {
 
 // migrate makes the tables of a new store. It refuses a store of a later
 // version and a database that is no relay's, and leaves both as they are.
-func (w *writer) migrate(ctx context.Context) error {
+func (w *writer) migrate() error {
 	var have, tables int
 	var relay bool
-	if err := w.conn.QueryRowContext(ctx, `
+	if _, err := w.tx.row(`
 SELECT user_version, (SELECT count(*) FROM sqlite_schema),
-  EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'relay') FROM pragma_user_version`).
-		Scan(&have, &tables, &relay); err != nil {
-		return storage(err)
+  EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'relay') FROM pragma_user_version`,
+		nil, &have, &tables, &relay); err != nil {
+		return err
 	}
 	switch {
 	case relay && have > version:
@@ -104,123 +244,122 @@ SELECT user_version, (SELECT count(*) FROM sqlite_schema),
 	if tables == 0 {
 		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 2;\nCOMMIT"
 	}
-	_, err := w.conn.ExecContext(ctx, "PRAGMA journal_mode = WAL;\n"+create)
-	return storage(err)
+	return w.tx.conn.script("PRAGMA journal_mode = WAL;\n" + create)
 }
 
+// close ends the connection. After a failure the log is left as it is.
 func (w *writer) close() {
-	w.tx.cache.close()
-	w.conn.Close()
-	w.db.Close()
+	if w.state.get() != nil {
+		w.tx.conn.keepLog()
+	}
+	w.tx.conn.close()
 }
 
 // loop takes decisions until closing is closed. Those that wait while one
 // group is being committed form the next: nothing is delayed to gather more.
-func (w *writer) loop(jobs <-chan *job, closing <-chan struct{}) {
-	defer w.close()
+func (w *writer) loop(l *line, closing <-chan struct{}) {
+	defer l.close()
 	for {
 		select {
-		case j := <-jobs:
-			w.commit(gather(jobs, j))
+		case <-l.filled:
+			w.group = l.gather(w.group[:0])
+			w.commit(w.group)
+			clear(w.group)
+		case k := <-w.keeper.requests:
+			w.keeper.answers <- w.resetLog(k)
 		case <-closing:
 			return
 		}
 	}
 }
 
-func gather(jobs <-chan *job, first *job) []*job {
-	group := []*job{first}
-	for len(group) < groupLimit {
-		select {
-		case j := <-jobs:
-			group = append(group, j)
-		default:
-			return group
-		}
-	}
-	return group
-}
-
 // commit makes a group durable in one transaction. When one of its decisions
 // fails, the whole is undone and each is taken on its own, so that no failure
 // reaches another.
 func (w *writer) commit(group []*job) {
-	results, err := w.transact(group)
-	if err != nil && len(group) > 1 && w.broken == nil {
-		for _, j := range group {
-			w.commit([]*job{j})
+	if len(group) == 0 {
+		return
+	}
+	err := w.transact(group)
+	if err != nil && len(group) > 1 && w.state.get() == nil {
+		for i := range group {
+			w.commit(group[i : i+1])
 		}
 		return
 	}
 	for i, j := range group {
 		if err != nil {
-			j.done <- err
-			continue
+			j.finish(err)
+		} else {
+			j.finish(w.results[i])
+			failpoint.Here(failpoint.Answered)
 		}
-		j.done <- results[i]
 	}
 }
 
-// transact runs a group in one transaction and returns their refusals.
-func (w *writer) transact(group []*job) (results []error, err error) {
-	if w.broken != nil {
-		return nil, w.broken
+// transact runs a group in one transaction and leaves their refusals in
+// results.
+func (w *writer) transact(group []*job) error {
+	if err := w.state.get(); err != nil {
+		return err
 	}
-	if _, err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
-		return nil, err
+	w.began = time.Now()
+	failpoint.Here(failpoint.Begin)
+	if err := w.tx.begin.run(); err != nil {
+		return err
 	}
+	w.results = w.results[:0]
 	for _, j := range group {
-		err := j.run(w.tx)
+		failpoint.Here(failpoint.Decide)
+		err := j.take(w.tx)
 		if failed(err) {
-			return nil, w.undo(err)
+			return w.undo(err)
 		}
-		results = append(results, err)
+		w.results = append(w.results, err)
 	}
-	if _, err := w.tx.exec("COMMIT"); err != nil {
+	if err := w.tx.writeTotals(); err != nil {
+		return w.undo(err)
+	}
+	return w.end(len(group))
+}
+
+// end commits.
+func (w *writer) end(decisions int) error {
+	failpoint.Here(failpoint.Decided)
+	start := time.Now()
+	if err := w.tx.commit.run(); err != nil {
 		if resultCode(err) == sqlite3.SQLITE_IOERR {
-			w.broken = err
+			w.fail(err)
 		}
-		return nil, w.undo(err)
+		return w.undo(err)
 	}
-	return results, nil
+	failpoint.Here(failpoint.Committed)
+	w.observe(Commit{Decisions: decisions, Took: time.Since(start), Whole: time.Since(w.began)})
+	w.tx.committed()
+	w.keeper.wrote(w.tx.conn.pagesWritten(), w.tx.erased)
+	w.tx.erased = false
+	// The keeper may have failed meanwhile: what it was moving is in doubt.
+	return w.state.get()
 }
 
 // undo rolls back after err and returns it.
 func (w *writer) undo(err error) error {
-	if _, rollback := w.tx.exec("ROLLBACK"); rollback != nil && w.broken == nil && resultCode(rollback) != sqlite3.SQLITE_ERROR {
+	w.tx.forget()
+	if rollback := w.tx.rollback.run(); rollback != nil && resultCode(rollback) != sqlite3.SQLITE_ERROR {
 		// SQLITE_ERROR: SQLite has rolled back by itself.
-		w.broken = rollback
+		w.fail(rollback)
 	}
 	return err
+}
+
+// fail breaks the store. It returns when the keeper leaves the disk alone too.
+func (w *writer) fail(err error) {
+	w.state.set(err)
+	w.keeper.settle()
+	w.state.tell()
 }
 
 // failed reports whether err is a failure of the store, not a refusal.
 func failed(err error) bool {
 	return errors.Is(err, fault.StorageFailed) || errors.Is(err, fault.LockBusy)
-}
-
-// tx runs statements on the writing connection, inside a transaction.
-type tx struct{ cache statements }
-
-// exec runs query and returns the number of rows it changed.
-func (t *tx) exec(query string, args ...any) (int64, error) {
-	stmt, err := t.cache.get(context.Background(), query)
-	if err != nil {
-		return 0, err
-	}
-	r, err := stmt.Exec(args...)
-	if err != nil {
-		return 0, storage(err)
-	}
-	n, err := r.RowsAffected()
-	return n, storage(err)
-}
-
-// row runs query and reports whether there is a row for dest.
-func (t *tx) row(query string, args []any, dest ...any) (bool, error) {
-	stmt, err := t.cache.get(context.Background(), query)
-	if err != nil {
-		return false, err
-	}
-	return found(stmt.QueryRow(args...).Scan(dest...))
 }

@@ -76,27 +76,26 @@ func TestGroupFailure(t *testing.T) {
 // TestGroupCommit commits a whole group at once, without the luck of the
 // scheduler.
 func TestGroupCommit(t *testing.T) {
-	jobs := make(chan *job, groupLimit+1)
+	l := newLine()
 	for i := range groupLimit + 1 {
-		jobs <- &job{done: make(chan error, 1), run: func(t *tx) error {
+		l.jobs = append(l.jobs, &job{done: make(chan struct{}, 1), run: func(t *tx) error {
 			return t.insertIdentity(Registration{ACEID: fmt.Sprint(i), KEL: []byte("[]")})
-		}}
+		}})
 	}
-	group := gather(jobs, <-jobs)
-	if len(group) != groupLimit {
-		t.Fatalf("%d decisions in a group, want %d", len(group), groupLimit)
+	group := l.gather(nil)
+	if len(group) != groupLimit || len(l.jobs) != 1 || len(l.filled) != 1 {
+		t.Fatalf("%d decisions in a group, %d left", len(group), len(l.jobs))
 	}
-	path := filepath.Join(t.TempDir(), "other.db")
-	w, err := openWriter(context.Background(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.close()
+	var commits []Commit
+	w := newWriter(t, Options{Observe: func(c Commit) { commits = append(commits, c) }})
 	w.commit(group)
 	for i, j := range group {
-		if err := <-j.done; err != nil {
-			t.Fatalf("decision %d: %v", i, err)
+		if <-j.done; j.err != nil {
+			t.Fatalf("decision %d: %v", i, j.err)
 		}
+	}
+	if len(commits) != 1 || commits[0].Decisions != groupLimit || commits[0].Took <= 0 {
+		t.Fatalf("commits: %v", commits)
 	}
 	var n int
 	if _, err := w.tx.row("SELECT count(*) FROM identities", nil, &n); err != nil || n != groupLimit {
@@ -104,21 +103,29 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-// TestBrokenDisk checks that nothing is written after a commit failed to reach
-// the disk.
-func TestBrokenDisk(t *testing.T) {
-	w, err := openWriter(context.Background(), filepath.Join(t.TempDir(), "relay.db"))
+func newWriter(t *testing.T, o Options) *writer {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "relay.db")
+	w, err := openWriter(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
-	w.broken = fault.New(fault.StorageFailed, "fsync failed")
+	t.Cleanup(w.close)
+	w.keeper = &keeper{due: make(chan struct{}, 1)}
+	return w
+}
+
+// TestBrokenDisk checks that nothing is written after a commit failed to reach
+// the disk.
+func TestBrokenDisk(t *testing.T) {
+	w := newWriter(t, Options{})
+	w.state.set(fault.New(fault.StorageFailed, "fsync failed"))
 	for range 2 {
 		ran := false
-		j := &job{done: make(chan error, 1), run: func(*tx) error { ran = true; return nil }}
+		j := &job{done: make(chan struct{}, 1), run: func(*tx) error { ran = true; return nil }}
 		w.commit([]*job{j})
-		if err := <-j.done; !errors.Is(err, fault.StorageFailed) || ran {
-			t.Fatalf("ran %v, error %v", ran, err)
+		if <-j.done; !errors.Is(j.err, fault.StorageFailed) || ran {
+			t.Fatalf("ran %v, error %v", ran, j.err)
 		}
 	}
 }
@@ -128,12 +135,18 @@ func TestBrokenDisk(t *testing.T) {
 func TestPlans(t *testing.T) {
 	d := newStore(t)
 	for name, query := range map[string]string{
-		"recipient":     selectRecipient,
-		"entries":       selectEntries,
-		"directory":     directoryQuery(""),
-		"directory tag": directoryQuery("t"),
-		"expired":       "SELECT count(*) FROM entries WHERE " + matchExpired,
-		"acknowledged":  "DELETE FROM entries WHERE " + matchThrough,
+		"recipient":        selectRecipient,
+		"queue":            selectQueue,
+		"block":            selectBlock,
+		"duplicate":        selectDuplicate,
+		"share":            selectShare,
+		"strangers":        selectStrangers,
+		"entries":          selectEntries,
+		"expired":          selectExpired,
+		"expired in queue": removeQuery("identity = ? AND " + expiredFirst),
+		"oldest":           selectOldest,
+		"acknowledged":     removeQuery(matchThrough),
+		"nonces":           deleteNonces,
 	} {
 		rows, err := d.reader.Query("EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
 		if err != nil {
@@ -161,65 +174,11 @@ func TestPlans(t *testing.T) {
 // TestDurability checks what a commit rests on: the log is synced before it is
 // answered.
 func TestDurability(t *testing.T) {
-	w, err := openWriter(context.Background(), filepath.Join(t.TempDir(), "relay.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.close()
+	w := newWriter(t, Options{})
 	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1", "secure_delete": "1"} {
 		var got string
 		if _, err := w.tx.row("PRAGMA "+pragma, nil, &got); err != nil || got != want {
 			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
 		}
-	}
-}
-
-// TestUnregisterLeavesNothing looks for what an identity had stored and queued.
-func TestUnregisterLeavesNothing(t *testing.T) {
-	d, ctx := newStore(t), context.Background()
-	i := Identity{Registered: true, Incarnation: 1, Digest: "m", Barrier: -1, KELEnd: "end"}
-	p := Packet{To: "alice", From: "bob", Digest: []byte{1}, Raw: []byte("packet"), KELEnd: "end", Expires: 1}
-	queued, err := d.Enqueue(ctx, p, Room{Entries: 1, Bytes: 100})
-	if queued || !errors.Is(err, Unreachable) {
-		t.Fatalf("queued for nobody: %v, %v", queued, err)
-	}
-	for _, do := range []func() error{
-		func() error {
-			return d.Register(ctx, Registration{ACEID: "alice", Digest: "m", KELEnd: "end", KEL: []byte("[]")}, nil)
-		},
-		func() error {
-			return d.PublishDescriptor(ctx, Descriptor{ACEID: "alice", KELEnd: "end", Profiles: []string{"p"}, Raw: []byte("{}")})
-		},
-		func() error {
-			return d.PublishCard(ctx, Card{ACEID: "alice", KELEnd: "end", Listed: true, Tags: []string{"t"}, Raw: []byte("{}")}, 0, 0,
-				func(Bindings) (bool, error) { return false, nil })
-		},
-		func() error {
-			return d.Block(ctx, Caller{ACEID: "alice", Incarnation: 1, Nonce: "1"}, Block{Peer: "eve", Blocked: true}, 9)
-		},
-		func() error { _, err := d.Enqueue(ctx, p, Room{Entries: 1, Bytes: 100}); return err },
-	} {
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rows := func() (n [7]int) {
-		t.Helper()
-		if _, err := d.read(ctx, `SELECT (SELECT count(agent) FROM descriptors), (SELECT count(*) FROM descriptor_profiles),
-  (SELECT count(bundle) + count(listing) FROM cards), (SELECT count(*) FROM card_tags), (SELECT count(*) FROM blocks),
-  (SELECT count(*) FROM entries), (SELECT entries + bytes FROM queues)`, nil,
-			&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6]); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if got := rows(); got != [7]int{1, 1, 2, 1, 1, 1, 7} {
-		t.Fatalf("before: %v", got)
-	}
-	if err := d.Unregister(ctx, Caller{ACEID: "alice", Incarnation: 1, Nonce: "2"}, i, 1, 1); err != nil {
-		t.Fatal(err)
-	}
-	if got := rows(); got != [7]int{} {
-		t.Fatalf("left behind: %v", got)
 	}
 }

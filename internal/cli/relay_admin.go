@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
+)
+
+// adminSocket is the name of the socket in the folder of the store.
+const adminSocket = "admin.sock"
+
+// adminTarget says which relay on this machine a command is for.
+type adminTarget struct{ data, socket string }
+
+func (t *adminTarget) addTo(f *pflag.FlagSet) {
+	f.StringVar(&t.data, "data", "", "`DIR` of the relay's store (default relay in the folder of all state)")
+	f.StringVar(&t.socket, "admin-socket", "", "`PATH` of the relay's admin socket (default admin.sock in the folder of its store)")
+}
+
+// complete fills in what the flags leave open: from the environment, then from
+// the defaults.
+func (t *adminTarget) complete(a *app) {
+	if t.data == "" {
+		t.data = a.io.env("ACE_RELAY_DATA")
+	}
+	if t.data == "" {
+		t.data = filepath.Join(a.dataDir(), "relay")
+	}
+	if t.socket == "" {
+		t.socket = a.io.env("ACE_RELAY_ADMIN_SOCKET")
+	}
+	if t.socket == "" {
+		t.socket = filepath.Join(t.data, adminSocket)
+	}
+}
+
+func (t *adminTarget) db() string { return filepath.Join(t.data, "relay.db") }
+
+// needStore fails unless there is a store: opening one would make it.
+func (t *adminTarget) needStore() error {
+	if _, err := os.Stat(t.db()); err != nil {
+		return hintf(fault.New(fault.StorageFailed, "no relay runs, and there is no store at %s", t.db()), "name the folder of its store with --data")
+	}
+	return nil
+}
+
+// admin runs do with a client of the relay.
+func (t *adminTarget) admin(a *app, do func(*relayadmin.Client) error) error {
+	t.complete(a)
+	c := relayadmin.NewClient(t.socket)
+	defer c.Close()
+	err := do(c)
+	if fault.CodeOf(err) == fault.RelayUnavailable {
+		return withHint(err, "start it with ace relay serve, or name the folder of its store with --data")
+	}
+	return err
+}
+
+// adminLeaf completes a command for a running relay.
+func (a *app) adminLeaf(c *cobra.Command, least, most int, answer any, do func(ctx context.Context, r *relayadmin.Client, args []string) error) *cobra.Command {
+	var target adminTarget
+	target.addTo(c.Flags())
+	return a.leaf(c, least, most, []any{answer}, func(ctx context.Context, args []string) error {
+		ctx, cancel := a.givenDeadline(ctx)
+		defer cancel()
+		return target.admin(a, func(r *relayadmin.Client) error { return do(ctx, r, args) })
+	})
+}
+
+// relayAdminCmds returns the commands that act on a relay of this machine.
+func relayAdminCmds(a *app) []*cobra.Command {
+	return []*cobra.Command{
+		newRelayStatusCmd(a), newRelayDrainCmd(a), newRelayGCCmd(a),
+		newRelayBackupCmd(a), newRelayRestoreCmd(a), newRelayVerifyCmd(a),
+		newRelayIdentityCmd(a), newRelayHandleCmd(a), newRelayQuotaCmd(a),
+	}
+}
+
+// relayDone is the answer of an action on a relay.
+type relayDone struct {
+	Action string `json:"action"`
+	Target string `json:"target"`
+}
+
+func (r relayDone) text(p *page) { p.line("%s: %s", r.Target, r.Action) }
+
+func newRelayStatusCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "status", Short: "Show the state of the relay on this machine"}
+	return a.adminLeaf(c, 0, 0, relayStatus{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+		s, err := r.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(relayStatus(s))
+	})
+}
+
+type relayStatus relayadmin.Status
+
+func (s relayStatus) text(p *page) {
+	p.row("relay", s.PublicURL)
+	p.row("process", p.number(int64(s.PID)))
+	state := "serving"
+	if s.Draining {
+		state = "draining"
+	}
+	p.row("state", state)
+	p.row("store", s.Store)
+	p.row("streams", p.number(int64(s.Streams)))
+}
+
+func newRelayDrainCmd(a *app) *cobra.Command {
+	var deadline, spread time.Duration
+	c := &cobra.Command{
+		Use:   "drain [--deadline D] [--spread D]",
+		Short: "End the relay: finish what is in progress, send its clients on",
+		Long: `End the relay as SIGTERM does: it reports that it is not ready, asks the clients
+of its streams to connect again, spread over a time, finishes short requests,
+and exits. The command does not wait for that.`,
+	}
+	c.Flags().DurationVar(&deadline, "deadline", 0, "most `TIME` for all of it (default as configured)")
+	c.Flags().DurationVar(&spread, "spread", 0, "`TIME` over which streams are asked to reconnect (default as configured)")
+	return a.adminLeaf(c, 0, 0, relayDone{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+		if deadline < 0 || spread < 0 {
+			return usagef("--deadline and --spread are not negative")
+		}
+		if err := r.Drain(ctx, given(c.Flags(), "deadline", deadline), given(c.Flags(), "spread", spread)); err != nil {
+			return err
+		}
+		return a.print(relayDone{"draining", "relay"})
+	})
+}
+
+// given returns the value of a flag that was given, else nil.
+func given[T any](f *pflag.FlagSet, name string, value T) *T {
+	if !f.Changed(name) {
+		return nil
+	}
+	return &value
+}
+
+func newRelayGCCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove what has expired now",
+		Long: `Remove expired packets, nonces and logs without waiting for the relay's own
+round, and overwrite the places where they were.`,
+	}
+	return a.adminLeaf(c, 0, 0, relayDone{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+		if err := r.Collect(ctx); err != nil {
+			return err
+		}
+		return a.print(relayDone{"expired entries removed", "relay"})
+	})
+}

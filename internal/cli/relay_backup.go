@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
+	"github.com/ace-toolkit/ace/relaysvc/relaydb"
+)
+
+// relayBackup is a backup and what its check found.
+type relayBackup relayadmin.Backup
+
+func (b relayBackup) text(p *page) {
+	p.row("backup", b.Path)
+	p.row("sha256", b.SHA256)
+	p.row("size", p.number(b.Size)+" bytes")
+	storeReport(b.Report).text(p)
+}
+
+// storeReport is what a check of a store found.
+type storeReport relayadmin.Report
+
+func (r storeReport) text(p *page) {
+	verdict := "whole"
+	if !r.Whole {
+		verdict = "damaged"
+	}
+	p.row("store", verdict)
+	p.row("identities", p.number(r.Identities))
+	p.row("queued", p.number(r.Entries)+" packets, "+p.number(r.Bytes)+" bytes")
+	p.row("quarantined", p.number(r.Quarantined))
+	for _, problem := range r.Problems {
+		p.row("problem", clean(problem, false))
+	}
+}
+
+func newRelayBackupCmd(a *app) *cobra.Command {
+	var target adminTarget
+	var out string
+	c := &cobra.Command{
+		Use:   "backup -o FILE",
+		Short: "Copy the relay's store into a file and check the copy",
+		Long: `Copy the relay's store into a new file, mode 0600, while the relay serves or when
+it does not. The copy is opened and checked to the last packet before it gets its
+name, and the file says in itself whether it can be restored. It holds the
+queued packets, which are sealed, and who they are for.`,
+		Example: "  ace relay backup -o relay.backup",
+	}
+	target.addTo(c.Flags())
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to make; it must not exist")
+	return a.leaf(c, 0, 0, []any{relayBackup{}}, func(ctx context.Context, _ []string) error {
+		if out == "" {
+			return usagef("-o FILE is required")
+		}
+		path, err := filepath.Abs(out)
+		if err != nil {
+			return usagef("-o: %v", err)
+		}
+		b, err := runRelayBackup(ctx, a, &target, path)
+		if err != nil {
+			return err
+		}
+		if err := a.print(relayBackup(b)); err != nil {
+			return err
+		}
+		return wholeOr(b.Report, "the copy")
+	})
+}
+
+// runRelayBackup asks the relay that runs, or opens the store when none does.
+func runRelayBackup(ctx context.Context, a *app, t *adminTarget, path string) (b relayadmin.Backup, err error) {
+	err = t.admin(a, func(r *relayadmin.Client) (err error) {
+		b, err = r.Backup(ctx, path)
+		return err
+	})
+	if fault.CodeOf(err) != fault.RelayUnavailable {
+		return b, err
+	}
+	if err := t.needStore(); err != nil {
+		return b, err
+	}
+	db, err := relaydb.Open(ctx, t.db(), a.io.Now())
+	if err != nil {
+		return b, err
+	}
+	defer db.Close()
+	made, err := db.Backup(ctx, path, a.io.Now())
+	return relayadmin.Backup{Report: relayadmin.NewReport(made.Report), Path: path, SHA256: made.SHA256, Size: made.Size}, err
+}
+
+func newRelayVerifyCmd(a *app) *cobra.Command {
+	var target adminTarget
+	c := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Check the relay's store, or a backup, to the last packet",
+		Long: `Check the structure of the relay's store, the digest of every packet in it and
+its totals, while the relay serves or when it does not. With FILE, check a
+backup. Exits with 33 when something is wrong.`,
+	}
+	target.addTo(c.Flags())
+	return a.leaf(c, 0, 1, []any{storeReport{}}, func(ctx context.Context, args []string) error {
+		r, err := runRelayVerify(ctx, a, &target, args)
+		if err != nil {
+			return err
+		}
+		if err := a.print(storeReport(r)); err != nil {
+			return err
+		}
+		return wholeOr(r, "the store")
+	})
+}
+
+func runRelayVerify(ctx context.Context, a *app, t *adminTarget, args []string) (r relayadmin.Report, err error) {
+	if len(args) == 1 {
+		found, err := relaydb.VerifyFile(ctx, args[0], a.io.Now())
+		return relayadmin.NewReport(found), err
+	}
+	err = t.admin(a, func(c *relayadmin.Client) (err error) {
+		r, err = c.Verify(ctx)
+		return err
+	})
+	if fault.CodeOf(err) != fault.RelayUnavailable {
+		return r, err
+	}
+	if err := t.needStore(); err != nil {
+		return r, err
+	}
+	found, err := relaydb.VerifyFile(ctx, t.db(), a.io.Now())
+	return relayadmin.NewReport(found), err
+}
+
+func newRelayRestoreCmd(a *app) *cobra.Command {
+	var target adminTarget
+	var force bool
+	var confirmed string
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put a backup in the place of the relay's store",
+		Long: `Put a backup in the place of the relay's store, while no relay runs on it. The
+backup is checked first. Streams go on in a new generation, so that no client
+misses what comes from now on; packets that were acknowledged after the backup
+come again and are recognised by their receivers.
+
+A store that is there already is replaced only with --force, and kept beside the
+new one. The question is answered by typing the folder's name; a script gives
+--yes and --confirm NAME.`,
+	}
+	target.addTo(c.Flags())
+	c.Flags().BoolVar(&force, "force", false, "replace a store that is there already")
+	c.Flags().StringVar(&confirmed, "confirm", "", "with --yes: the `NAME` of the folder once more")
+	return a.leaf(c, 1, 1, []any{relayRestored{}}, func(ctx context.Context, args []string) error {
+		target.complete(a)
+		if force {
+			name := filepath.Base(target.data)
+			if err := a.confirmName(ctx, "Replace the store in "+target.data+"?", name, confirmed); err != nil {
+				return err
+			}
+		}
+		r, err := relaydb.Restore(ctx, args[0], target.db(), force, a.io.Now())
+		if err != nil {
+			return err
+		}
+		return a.print(relayRestored{storeReport(relayadmin.NewReport(r.Report)), target.db(), orNull(r.Replaced)})
+	})
+}
+
+// relayRestored is a store made from a backup.
+type relayRestored struct {
+	storeReport
+	Path     string  `json:"path"`
+	Replaced *string `json:"replaced"`
+}
+
+func (r relayRestored) text(p *page) {
+	p.row("restored", r.Path)
+	r.storeReport.text(p)
+	p.row("generation", p.number(r.Generation))
+	p.row("replaced", orDash(r.Replaced))
+}
+
+// wholeOr fails for a report with problems, which have been printed.
+func wholeOr(r relayadmin.Report, what string) error {
+	if r.Whole {
+		return nil
+	}
+	return hintf(fault.New(fault.StorageFailed, "%s is damaged: %d problems", what, len(r.Problems)), "see docs/relay/runbook.md")
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/ownerfile"
+)
+
+const (
+	devTempPrefix = "ace-relay-" // of the temporary folders
+	devDatabase   = "relay.db"
+	// devLockAge is how old the lock of a folder has to be before it is taken
+	// to see whether a relay holds it: one that is just starting has not
+	// locked it yet.
+	devLockAge = 10 * time.Second
+)
+
+// writeReadyFile writes the ready line to the file of --ready-file and returns
+// what removes it again, if it is still about this relay.
+func (d *devRun) writeReadyFile() (remove func(), err error) {
+	text, err := json.Marshal(d.ready)
+	if err != nil {
+		return nil, err
+	}
+	text = append(cleanJSON(text), '\n')
+	path := d.o.readyFile
+	if err := ownerfile.Write(path, text); err != nil {
+		return nil, err
+	}
+	return func() {
+		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, text) {
+			os.Remove(path)
+		}
+	}, nil
+}
+
+// removeStaleData removes the temporary folders below dir of relays of this
+// user that were killed.
+func removeStaleData(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // there will be another time
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), devTempPrefix) && e.IsDir() {
+			removeStale(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// removeStale removes a folder that is this user's alone and whose lock nobody
+// holds.
+func removeStale(dir string) {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 || ownerfile.CheckDir(dir) != nil {
+		return
+	}
+	path := filepath.Join(dir, devDatabase+".lock")
+	held, err := os.Lstat(path)
+	if err != nil || !held.Mode().IsRegular() || time.Since(held.ModTime()) < devLockAge {
+		return
+	}
+	lock, err := ownerfile.Acquire(path, "ace relay", time.Now().Unix())
+	if err != nil {
+		return // a relay runs there
+	}
+	os.RemoveAll(dir)
+	_ = lock.Release()
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
+)
+
+// listPage is how many entries a list asks the relay for at a time.
+const listPage = 500
+
+func newRelayIdentityCmd(a *app) *cobra.Command {
+	return a.group(&cobra.Command{Use: "id", Aliases: []string{"identity"}, Short: "Look after the identities that a relay serves"},
+		newRelayIdentityListCmd(a), newRelayIdentityShowCmd(a), newRelaySuspendCmd(a), newRelayResumeCmd(a), newRelayPurgeCmd(a))
+}
+
+type relayIdentity relayadmin.Identity
+
+func (i relayIdentity) text(p *page) {
+	p.row("ace id", i.ACEID)
+	p.row("state", i.State)
+	p.row("handle", orDash(i.Handle))
+	p.row("registered", p.time(i.RegisteredAt))
+	p.row("unregistered", p.timeOr(i.RetiredAt))
+	p.row("network", i.Network)
+	p.row("stored", p.number(i.StoredBytes)+" bytes")
+	p.row("queued", p.number(i.Entries)+" packets, "+p.number(i.Bytes)+" bytes")
+	p.row("from strangers", p.number(i.Strangers))
+	if i.Quota != nil {
+		p.row("quota", p.number(i.Quota.Entries)+" packets, "+p.number(i.Quota.Bytes)+" bytes")
+	}
+}
+
+type relayIdentityList []relayadmin.Identity
+
+func (l relayIdentityList) text(p *page) {
+	p.head("ACE ID", "STATE", "HANDLE", "QUEUED", "BYTES")
+	for _, i := range l {
+		p.row(p.id(i.ACEID), i.State, orDash(i.Handle), p.number(i.Entries+i.Strangers), p.number(i.Bytes))
+	}
+}
+
+func newRelayIdentityListCmd(a *app) *cobra.Command {
+	var state string
+	c := &cobra.Command{Use: "list [--state STATE]", Short: "List the identities that are or were registered"}
+	c.Flags().StringVar(&state, "state", "", "only those in this `STATE`: registered, suspended or unregistered")
+	return a.adminLeaf(c, 0, 0, relayIdentityList{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+		switch state {
+		case "", relayadmin.StateRegistered, relayadmin.StateSuspended, relayadmin.StateUnregistered:
+		default:
+			return usagef("--state %q is not registered, suspended or unregistered", state)
+		}
+		all := relayIdentityList{}
+		for after := ""; ; {
+			page, err := r.Identities(ctx, after, listPage)
+			if err != nil {
+				return err
+			}
+			for _, i := range page {
+				if after = i.ACEID; state == "" || i.State == state {
+					all = append(all, i)
+				}
+			}
+			if len(page) < listPage {
+				return a.print(all)
+			}
+		}
+	})
+}
+
+func newRelayIdentityShowCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "show ACE_ID", Short: "Show what the relay keeps of an identity"}
+	return a.adminLeaf(c, 1, 1, relayIdentity{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+		i, err := r.Identity(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.print(relayIdentity(i))
+	})
+}
+
+func newRelaySuspendCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "suspend ACE_ID",
+		Short: "Let nobody reach an identity over this relay",
+		Long: `Let nobody reach an identity over this relay. A send to it is refused as one to
+an identity that the relay does not know, and no lookup finds it. What is queued
+stays its owner's to fetch. ace relay id resume ends it.`,
+	}
+	return a.adminLeaf(c, 1, 1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+		if err := r.Suspend(ctx, args[0]); err != nil {
+			return err
+		}
+		return a.print(relayDone{"suspended", args[0]})
+	})
+}
+
+func newRelayResumeCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "resume ACE_ID", Short: "End the suspension of an identity"}
+	return a.adminLeaf(c, 1, 1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+		if err := r.Resume(ctx, args[0]); err != nil {
+			return err
+		}
+		return a.print(relayDone{"resumed", args[0]})
+	})
+}
+
+func newRelayPurgeCmd(a *app) *cobra.Command {
+	var confirmed string
+	c := &cobra.Command{
+		Use:   "purge ACE_ID",
+		Short: "End a registration and delete its queue and documents",
+		Long: `End a registration and delete its queue, documents and blocks, as the identity's
+own unregister would. Packets that wait there are lost. The handle stays bound.
+The identity can register again; suspend it first to keep it out of reach.
+
+The question is answered by typing the ACE ID; a script gives --yes and
+--confirm ACE_ID.`,
+	}
+	c.Flags().StringVar(&confirmed, "confirm", "", "with --yes: the `ACE_ID` once more")
+	return a.adminLeaf(c, 1, 1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+		i, err := r.Identity(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		question := "Delete the queue of " + strconv.FormatInt(i.Entries+i.Strangers, 10) + " packets and the documents of " + i.ACEID + "?"
+		if err := a.confirmName(ctx, question, i.ACEID, confirmed); err != nil {
+			return err
+		}
+		if err := r.Purge(ctx, args[0]); err != nil {
+			return err
+		}
+		return a.print(relayDone{"purged", args[0]})
+	})
+}

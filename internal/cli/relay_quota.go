@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
+)
+
+func newRelayQuotaCmd(a *app) *cobra.Command {
+	return a.group(&cobra.Command{Use: "quota", Short: "Bound the queue of one identity"}, newRelayQuotaShowCmd(a), newRelayQuotaSetCmd(a))
+}
+
+// relayQuota is the bound of a queue and what is in it. Null: as for every
+// identity.
+type relayQuota struct {
+	ACEID       string `json:"ace_id"`
+	Entries     int64  `json:"entries"`
+	Bytes       int64  `json:"bytes"`
+	EntriesMost *int64 `json:"entries_most"`
+	BytesMost   *int64 `json:"bytes_most"`
+}
+
+func (q relayQuota) text(p *page) {
+	p.row("ace id", q.ACEID)
+	p.row("packets", p.number(q.Entries), "of", p.numberOr(q.EntriesMost, "as configured"))
+	p.row("bytes", p.number(q.Bytes), "of", p.numberOr(q.BytesMost, "as configured"))
+}
+
+func newRelayQuotaShowCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "show ACE_ID", Short: "Show the bounds of an identity's queue and what is in it"}
+	return a.adminLeaf(c, 1, 1, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+		return printQuota(ctx, a, r, args[0])
+	})
+}
+
+func printQuota(ctx context.Context, a *app, r *relayadmin.Client, aceID string) error {
+	i, err := r.Identity(ctx, aceID)
+	if err != nil {
+		return err
+	}
+	q := relayQuota{ACEID: i.ACEID, Entries: i.Entries, Bytes: i.Bytes}
+	if i.Quota != nil {
+		q.EntriesMost, q.BytesMost = &i.Quota.Entries, &i.Quota.Bytes
+	}
+	return a.print(q)
+}
+
+func newRelayQuotaSetCmd(a *app) *cobra.Command {
+	var quota relayadmin.Quota
+	var unset bool
+	c := &cobra.Command{
+		Use:   "set ACE_ID (--entries N --bytes N | --default)",
+		Short: "Bound an identity's queue in place of the relay's own bounds",
+		Long: `Bound an identity's queue in place of the relay's own bounds. What is queued
+stays, also where it is more than that.`,
+	}
+	f := c.Flags()
+	f.Int64Var(&quota.Entries, "entries", 0, "most packets `N` in the queue")
+	f.Int64Var(&quota.Bytes, "bytes", 0, "most bytes `N` in the queue")
+	f.BoolVar(&unset, "default", false, "give it the relay's own bounds again")
+	return a.adminLeaf(c, 1, 1, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+		both := f.Changed("entries") && f.Changed("bytes")
+		if unset == (f.Changed("entries") || f.Changed("bytes")) || !unset && !both {
+			return usagef("give --entries and --bytes, or --default")
+		}
+		next := &quota
+		if unset {
+			next = nil
+		}
+		if err := r.SetQuota(ctx, args[0], next); err != nil {
+			return err
+		}
+		return printQuota(ctx, a, r, args[0])
+	})
+}

@@ -1,0 +1,71 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ace-toolkit/ace/internal/failpoint"
+)
+
+// The exit statuses of a relay whose store failed, and of one whose data
+// another process holds.
+const (
+	exitHeld    = 31
+	exitStorage = 33
+)
+
+// TestFsyncFailure lets an fsync of the store fail, at the start and under
+// load: the relay ends by itself with storage_failed, and what it had answered
+// is there after the next start.
+func TestFsyncFailure(t *testing.T) {
+	r := newRound(t, 1)
+	for n, pass := range []int{1, 3, 12, 25, 40} {
+		r.live(n, plan{place: failpoint.SyncError, pass: pass, sweep: 40 * time.Millisecond, replace: -1, signal: syscall.SIGKILL})
+		if r.failed(n) {
+			return
+		}
+	}
+	r.live(9, last())
+	r.failed(9)
+	if r.died[failpoint.SyncError] != 5 {
+		t.Errorf("the relay ended with status %d %d times, want 5", exitStorage, r.died[failpoint.SyncError])
+	}
+}
+
+// TestSecondStart starts a relay on the data of another: it says who holds
+// them, and the other goes on.
+func TestSecondStart(t *testing.T) {
+	p := newPlace(t, program(t))
+	first, err := p.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.kill(syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if !first.waitReady(ctx) {
+		t.Fatalf("no ready line: %s", first.stderr)
+	}
+
+	second := p.command()
+	var stderr bytes.Buffer
+	second.Stderr = &stderr
+	if err := second.Run(); second.ProcessState == nil || second.ProcessState.ExitCode() != exitHeld {
+		t.Errorf("the second start ended with %v, want status %d\n%s", err, exitHeld, &stderr)
+	}
+	if holder := fmt.Sprintf("pid %d (%q)", first.process.Pid, "ace relay"); !strings.Contains(stderr.String(), holder) {
+		t.Errorf("the second start does not name %s:\n%s", holder, &stderr)
+	}
+
+	c := newClient(p)
+	defer c.close()
+	if _, outcome, err := c.do(ctx, request{method: http.MethodGet, path: "/health"}); err != nil || outcome != ok {
+		t.Errorf("the first relay: %q, %v", outcome, err)
+	}
+}

@@ -1,0 +1,168 @@
+package crash
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// place is where a relay lives: its data and its address, which stay when the
+// process dies.
+type place struct {
+	binary, dir, address string
+}
+
+// newPlace takes a free port below those that the system gives to clients, so
+// that none of them gets it while the relay is down.
+func newPlace(t *testing.T, binary string) place {
+	t.Helper()
+	for port := 20000 + os.Getpid()%5000; port < 32000; port++ {
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		if ln, err := net.Listen("tcp", address); err == nil {
+			ln.Close()
+			return place{binary: binary, dir: t.TempDir(), address: address}
+		}
+	}
+	t.Fatal("no free port")
+	return place{}
+}
+
+func (p place) url() string { return "http://" + p.address }
+
+func (p place) command(env ...string) *exec.Cmd {
+	c := exec.Command(p.binary, "relay", "serve", "--dev", "--data", filepath.Join(p.dir, "data"),
+		"--listen", p.address, "--public-url", p.url(), "--trusted-proxy", "127.0.0.1/32")
+	c.Env = append([]string{"HOME=" + p.dir, "XDG_RUNTIME_DIR=" + p.dir}, env...)
+	return c
+}
+
+// relay is one run of the program.
+type relay struct {
+	process *os.Process
+	ready   chan struct{} // closed after the ready line
+	dead    chan struct{} // closed when the process has ended
+	dying   atomic.Bool   // it was told to end
+	state   *os.ProcessState
+	stderr  *tail
+}
+
+// start runs the relay with more environment.
+func (p place) start(env ...string) (*relay, error) {
+	c := p.command(env...)
+	r := &relay{ready: make(chan struct{}), dead: make(chan struct{}), stderr: &tail{}}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.Stderr = r.stderr
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	r.process = c.Process
+	go func() {
+		defer close(r.dead)
+		lines := bufio.NewReader(stdout)
+		line, _ := lines.ReadBytes('\n')
+		var v struct{ Event string }
+		if json.Unmarshal(line, &v) == nil && v.Event == "ready" {
+			close(r.ready)
+		}
+		_, _ = io.Copy(io.Discard, lines)
+		_ = c.Wait()
+		r.state = c.ProcessState
+	}()
+	return r, nil
+}
+
+// kill ends the process with a signal and waits for it.
+func (r *relay) kill(sig syscall.Signal) {
+	r.dying.Store(true)
+	_ = r.process.Signal(sig)
+	<-r.dead
+}
+
+// waitReady reports whether the relay came up.
+func (r *relay) waitReady(ctx context.Context) bool {
+	select {
+	case <-r.ready:
+		return true
+	case <-r.dead:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// killed reports whether the process that is dead died of SIGKILL.
+func (r *relay) killed() bool {
+	status, ok := r.state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// tail keeps the end of what a process says.
+type tail struct {
+	mu   sync.Mutex
+	text []byte // guarded by mu
+}
+
+const tailBytes = 8 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if n := len(t.text) - tailBytes; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
+
+// scratch is the folder of the compiled program.
+var scratch string
+
+// build compiles the program with failpoints, once.
+var build = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(scratch, "ace")
+	c := exec.Command("go", "build", "-tags", "failpoint", "-o", binary, "github.com/ace-toolkit/ace/cmd/ace")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	return binary, nil
+})
+
+func program(t *testing.T) string {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// complaint returns a line that a relay which works does not write, or "".
+func complaint(stderr string) string {
+	for line := range strings.Lines(stderr) {
+		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "panic") {
+			return line
+		}
+	}
+	return ""
+}

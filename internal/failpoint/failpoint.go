@@ -1,0 +1,34 @@
+// Package failpoint names the places at which a test lets the relay die. In
+// the program that is shipped its functions are empty and cost nothing; built
+// with the tag failpoint, the environment decides:
+//
+//	ACE_FAILPOINT=committed:3   SIGKILL at the third pass of that place
+//	ACE_FAILPOINT=sync-error:3  the third fsync of the store fails
+//	ACE_FAILPOINT_CLOCK=86400   the relay's clock is that many seconds ahead
+//	ACE_FAILPOINT_SWEEP=20ms    the time between two sweeps
+package failpoint
+
+// The places, in the order in which a decision passes them.
+const (
+	Open       = "open"       // before the store is opened
+	Begin      = "begin"      // before the transaction of a group
+	Decide     = "decide"     // before each decision of a group
+	Decided    = "decided"    // after the last decision, before the commit
+	Committed  = "committed"  // after the commit, before the first answer
+	Answered   = "answered"   // after each answer
+	Register   = "register"   // in the middle of a registration
+	Unregister = "unregister" // in the middle of an unregistration
+	Enqueue    = "enqueue"    // in the middle of queueing a packet
+	Remove     = "remove"     // in the middle of deleting entries: acknowledged, expired
+	Sweep      = "sweep"      // between two transactions of a sweep
+	Checkpoint = "checkpoint" // before the log is moved into the database
+	Moved      = "moved"      // after that
+)
+
+// SyncError is no place: its n-th pass is the n-th fsync, which fails.
+const SyncError = "sync-error"
+
+// Places returns the places, in order.
+func Places() []string {
+	return []string{Open, Begin, Decide, Decided, Committed, Answered, Register, Unregister, Enqueue, Remove, Sweep, Checkpoint, Moved}
+}

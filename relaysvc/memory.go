@@ -1,0 +1,158 @@
+package relaysvc
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// memory bounds the bytes that requests hold at the same time: whoever finds
+// too little left waits in order. A quarter is left to the smallest buffers,
+// which never wait behind a large one: clients that begin large bodies and do
+// not end them cost the others nothing. It keeps buffers for another use.
+type memory struct {
+	spare [len(sizes)]sync.Pool // of *[]byte
+
+	mu      sync.Mutex
+	left    int64     // guarded by mu, as what follows
+	limit   int64     // of left
+	waiting []*waiter // the first is the next
+}
+
+type waiter struct {
+	size int64
+	got  chan struct{} // closed when the bytes are its own
+}
+
+func newMemory(limit int64) *memory { return &memory{left: limit, limit: limit} }
+
+// try takes bytes if they are left and nobody waits.
+func (m *memory) try(size int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size = min(size, m.limit)
+	if size > int64(sizes[0]) && len(m.waiting) > 0 || !m.fits(size) {
+		return false
+	}
+	m.left -= size
+	return true
+}
+
+// fits reports whether bytes are left. The caller holds mu.
+func (m *memory) fits(size int64) bool {
+	if size > int64(sizes[0]) && size < m.limit {
+		return m.left-size >= min(m.limit/4, m.limit-size)
+	}
+	return m.left >= size
+}
+
+// take waits for bytes, and reports whether it got them in time. More than
+// there can ever be is all of it.
+func (m *memory) take(ctx context.Context, size int64, patience time.Duration) bool {
+	if m.try(size) {
+		return true
+	}
+	w := &waiter{size: min(size, m.limit), got: make(chan struct{})}
+	m.mu.Lock()
+	m.waiting = append(m.waiting, w)
+	m.serve()
+	m.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.got:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return !m.leave(w)
+}
+
+// leave gives up waiting, unless the bytes have come after all.
+func (m *memory) leave(w *waiter) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.waiting {
+		if m.waiting[i] == w {
+			m.waiting = append(m.waiting[:i], m.waiting[i+1:]...)
+			m.serve()
+			return true
+		}
+	}
+	return false
+}
+
+func (m *memory) give(size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left += min(size, m.limit)
+	m.serve()
+}
+
+// serve gives bytes to those who wait. The caller holds mu.
+func (m *memory) serve() {
+	for len(m.waiting) > 0 && m.fits(m.waiting[0].size) {
+		w := m.waiting[0]
+		m.left -= w.size
+		close(w.got)
+		m.waiting = m.waiting[1:]
+	}
+}
+
+// sizes are those of the buffers that are kept for another use: for a send of
+// the usual length, some growth, the largest body and the largest page.
+var sizes = [...]int{20 << 10, 80 << 10, 320 << 10, 1 << 20, 2<<20 + 128<<10, 8<<20 + 256<<10}
+
+// buffer is memory for a body or a page. Its zero value is empty.
+type buffer struct {
+	data []byte
+	size int // index in sizes, when data is not nil
+}
+
+// sizeFor returns the index of the smallest buffer for n bytes, the largest for
+// more.
+func sizeFor(n int) int {
+	i := 0
+	for i < len(sizes)-1 && sizes[i] < n {
+		i++
+	}
+	return i
+}
+
+// held is what the buffer counts for.
+func (b *buffer) held() int64 {
+	if b.data == nil {
+		return 0
+	}
+	return int64(sizes[b.size])
+}
+
+// grow gives a buffer another size, for which the bytes have been taken, and
+// keeps what is in it.
+func (m *memory) grow(b *buffer, size int) {
+	var data []byte
+	if p, ok := m.spare[size].Get().(*[]byte); ok {
+		data = *p
+	} else {
+		data = make([]byte, sizes[size])
+	}
+	data = append(data[:0], b.data...)
+	m.free(b)
+	b.data, b.size = data, size
+}
+
+// free gives a buffer back for another use. Nobody may look at it any more.
+func (m *memory) free(b *buffer) {
+	if b.data == nil {
+		return
+	}
+	data := b.data[:0]
+	m.spare[b.size].Put(&data)
+	m.drop(b)
+}
+
+// drop gives the bytes of a buffer back, whose memory somebody still looks at.
+func (m *memory) drop(b *buffer) {
+	m.give(b.held())
+	b.data = nil
+}

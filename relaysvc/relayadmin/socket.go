@@ -1,0 +1,53 @@
+package relayadmin
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+)
+
+// maxSocketPath is what every system takes as the path of a socket, in bytes.
+const maxSocketPath = 103
+
+// Listen makes the socket, mode 0600, in a folder of mode 0700. It takes the
+// place of one that an ended relay left: call it when the store is locked, so
+// that no other relay serves there. Codes: invalid_argument, storage_failed.
+func Listen(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fault.New(fault.InvalidArgument, "the path of the admin socket has %d bytes, more than %d: %s", len(path), maxSocketPath, path)
+	}
+	if err := ownerfile.EnsureDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := removeSocket(path); err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		ln.Close()
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	return ln, nil
+}
+
+// removeSocket removes a socket, and nothing else that has its name.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fault.Wrap(fault.StorageFailed, err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return fault.New(fault.StorageFailed, "%s is there and no socket", path)
+	}
+	return fault.Wrap(fault.StorageFailed, os.Remove(path))
+}

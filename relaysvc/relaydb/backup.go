@@ -1,0 +1,116 @@
+package relaydb
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+)
+
+// Backup is a copy of a store and what its check found.
+type Backup struct {
+	Report
+	SHA256 string // hex, of the file
+	Size   int64  // of the file, in bytes
+}
+
+// Restorable reports whether the copy is whole.
+func (b Backup) Restorable() bool { return len(b.Problems) == 0 }
+
+// Backup copies the store into a new file, mode 0600, while the relay serves:
+// one moment of it, without what was deleted before. The copy is then opened
+// and checked like any store, and says in itself what came of that. The file
+// appears under its name when all of that is done.
+// Code: storage_failed, also when the file exists.
+func (d *DB) Backup(ctx context.Context, path string, now int64) (Backup, error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return Backup{}, fault.New(fault.StorageFailed, "%s exists", path)
+	}
+	partial := path + ".partial"
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Backup{}, fault.Wrap(fault.StorageFailed, err)
+	}
+	f, err := os.OpenFile(partial, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return Backup{}, fault.Wrap(fault.StorageFailed, err)
+	}
+	f.Close()
+	defer os.Remove(partial)
+	if err := d.copyInto(ctx, partial); err != nil {
+		return Backup{}, err
+	}
+	report, err := seal(ctx, partial, now)
+	if err != nil {
+		return Backup{}, err
+	}
+	b := Backup{Report: report}
+	if b.SHA256, b.Size, err = sumFile(partial); err != nil {
+		return b, err
+	}
+	if err := os.Rename(partial, path); err != nil {
+		return b, fault.Wrap(fault.StorageFailed, err)
+	}
+	return b, ownerfile.SyncDir(filepath.Dir(path))
+}
+
+// copyInto needs a connection of its own: the pool's may write nowhere.
+func (d *DB) copyInto(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", dsn(d.path))
+	if err != nil {
+		return storage(err)
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, "VACUUM INTO ?", path)
+	return storage(err)
+}
+
+// seal checks a copy and writes the outcome into it.
+func seal(ctx context.Context, path string, now int64) (Report, error) {
+	r, err := verifyClosed(ctx, path)
+	if err != nil {
+		return r, err
+	}
+	r.TakenAt = now
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		return r, storage(err)
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, `
+PRAGMA journal_mode = DELETE;
+CREATE TABLE backup (one INTEGER PRIMARY KEY CHECK (one = 1), taken_at INTEGER NOT NULL, restorable INTEGER NOT NULL) STRICT;
+INSERT INTO backup VALUES (1, `+strconv.FormatInt(now, 10)+`, `+strconv.Itoa(boolean(len(r.Problems) == 0))+`)`)
+	return r, storage(err)
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// sumFile returns the hex SHA-256 and the size of a file that has reached the
+// disk.
+func sumFile(path string) (string, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, fault.Wrap(fault.StorageFailed, err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return "", 0, fault.Wrap(fault.StorageFailed, err)
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), n, fault.Wrap(fault.StorageFailed, err)
+}

@@ -1,0 +1,255 @@
+package relaydb
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/ace-toolkit/ace/internal/failpoint"
+)
+
+const (
+	// logPages is the length from which the write-ahead log is moved into the
+	// file: 64 MiB. A longer one is moved more seldom, with pages that were
+	// written several times moved once; a shorter one is read faster.
+	logPages = 16384
+	// nearlyDone is what the writer may be left to move itself while decisions
+	// wait.
+	nearlyDone = 512
+	// eraseDelay is how long the bytes of what was deleted may stay in the log.
+	// Emptying it at every deletion would have each wait for the disk twice.
+	eraseDelay = 2 * time.Second
+	// eraseAgain is the time to the next attempt when a reader was in the way.
+	eraseAgain = 50 * time.Millisecond
+)
+
+// keeper keeps the write-ahead log short. It moves pages into the file beside
+// the writer, over a connection of its own, and leaves to the writer the rest:
+// only the writer can begin the log anew while others write.
+type keeper struct {
+	conn     *conn
+	state    *breakage
+	requests chan resetMode
+	answers  chan resetResult
+	due      chan struct{}   // holds a token when there is something to do
+	erasing  chan chan error // who waits for the log to be empty
+	closing  <-chan struct{} // of the store
+	pages    atomic.Int64    // written since the log began anew
+	busy     sync.Mutex      // held while it is at the disk
+	started  time.Time
+	since    atomic.Int64 // when the first deletion that is still in the log happened, by clock; 0 for none
+}
+
+// resetMode is how the log begins anew.
+type resetMode string
+
+const (
+	restartLog  resetMode = "PRAGMA wal_checkpoint(RESTART)"  // from its start, over what is there
+	truncateLog resetMode = "PRAGMA wal_checkpoint(TRUNCATE)" // empty
+	moveLog     resetMode = "PRAGMA wal_checkpoint(PASSIVE)"  // not at all
+)
+
+type resetResult struct {
+	done bool
+	err  error
+}
+
+func openKeeper(path string, o Options, state *breakage, closing <-chan struct{}) (*keeper, error) {
+	c, err := openConn(fileURI(path, o.VFS), append(connPragmas, "wal_autocheckpoint(0)", "cache_size(-256)")...)
+	if err != nil {
+		return nil, err
+	}
+	return &keeper{
+		conn: c, state: state, closing: closing, started: time.Now(),
+		requests: make(chan resetMode), answers: make(chan resetResult),
+		due: make(chan struct{}, 1), erasing: make(chan chan error),
+	}, nil
+}
+
+// clock returns the nanoseconds since the keeper began, more than 0.
+func (k *keeper) clock() int64 { return int64(time.Since(k.started)) + 1 }
+
+func (k *keeper) age(since int64) time.Duration { return time.Duration(k.clock() - since) }
+
+// wrote notes what a commit has added to the log. The writer calls it.
+func (k *keeper) wrote(pages int64, erased bool) {
+	total := k.pages.Add(pages)
+	first := erased && k.since.CompareAndSwap(0, k.clock())
+	if first || total >= logPages {
+		select {
+		case k.due <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// resetLog runs a checkpoint on the writer's connection, between two groups.
+func (w *writer) resetLog(mode resetMode) resetResult {
+	if err := w.state.get(); err != nil {
+		return resetResult{err: err}
+	}
+	since := w.keeper.since.Load()
+	left, err := checkpoint(w.tx.conn, mode)
+	if err != nil {
+		w.fail(err)
+		return resetResult{err: err}
+	}
+	if left == 0 {
+		w.keeper.pages.Store(0)
+		if mode == truncateLog {
+			w.keeper.since.CompareAndSwap(since, 0)
+		}
+	}
+	return resetResult{done: left == 0}
+}
+
+// checkpoint returns how many pages are left to move, at least 1 when somebody
+// was in the way. It fails when the disk does; a full one only leaves more.
+func checkpoint(c *conn, mode resetMode) (left int64, err error) {
+	s, err := c.prepare(string(mode))
+	if err != nil {
+		return 0, err
+	}
+	c.busyTimeout(0)
+	defer c.busyTimeout(busyMilliseconds)
+	failpoint.Here(failpoint.Checkpoint)
+	ok, err := s.first()
+	failpoint.Here(failpoint.Moved)
+	if code := resultCode(err); code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED {
+		return 1, nil
+	}
+	if err != nil || !ok {
+		return 0, err
+	}
+	defer s.reset()
+	busy, log, moved := s.intAt(0), s.intAt(1), s.intAt(2)
+	return max(busy, log-moved), nil
+}
+
+// loop works until the store closes.
+func (k *keeper) loop() {
+	defer k.conn.close()
+	timer := time.NewTimer(0)
+	<-timer.C
+	defer timer.Stop()
+	var waiting []chan error
+	for {
+		select {
+		case <-k.due:
+		case <-timer.C:
+		case w := <-k.erasing:
+			waiting = append(waiting, w)
+		case <-k.closing:
+			for _, w := range waiting {
+				w <- errClosed
+			}
+			return
+		}
+		waiting = k.work(waiting)
+		if wait := k.next(len(waiting) > 0); wait > 0 {
+			timer.Reset(wait)
+		}
+	}
+}
+
+// work does what is due and returns who still waits.
+func (k *keeper) work(waiting []chan error) []chan error {
+	since := k.since.Load()
+	erase := len(waiting) > 0 || since > 0 && k.age(since) >= eraseDelay
+	var err error
+	done := false
+	switch {
+	case erase:
+		done, err = k.reset(truncateLog)
+	case k.pages.Load() >= logPages:
+		done, err = k.reset(restartLog)
+	}
+	if !erase || !done && err == nil {
+		return waiting
+	}
+	for _, w := range waiting {
+		w <- err
+	}
+	return nil
+}
+
+// next returns the time until there is something to do, 0 for never.
+func (k *keeper) next(waiting bool) time.Duration {
+	since := k.since.Load()
+	switch {
+	case k.state.get() != nil:
+		return 0
+	case waiting:
+		return eraseAgain
+	case since > 0:
+		return max(eraseAgain, eraseDelay-k.age(since))
+	case k.pages.Load() >= logPages:
+		return eraseAgain
+	}
+	return 0
+}
+
+// reset moves the log into the file and begins it anew, and reports whether it
+// could.
+func (k *keeper) reset(mode resetMode) (done bool, err error) {
+	if err := k.state.get(); err != nil {
+		return false, err
+	}
+	for range 3 {
+		left, err := k.move()
+		if err != nil {
+			return false, err
+		}
+		if left <= nearlyDone {
+			break
+		}
+	}
+	select {
+	case k.requests <- mode:
+		r := <-k.answers
+		return r.done, r.err
+	case <-k.closing:
+		return false, errClosed
+	}
+}
+
+// move moves what it can, and returns how many pages are left.
+func (k *keeper) move() (left int64, err error) {
+	k.busy.Lock()
+	defer k.busy.Unlock()
+	if err := k.state.get(); err != nil {
+		return 0, err
+	}
+	if left, err = checkpoint(k.conn, moveLog); err != nil {
+		k.state.set(err)
+		k.state.tell()
+	}
+	return left, err
+}
+
+// settle waits until the keeper is not at the disk.
+func (k *keeper) settle() {
+	k.busy.Lock()
+	defer k.busy.Unlock()
+}
+
+// erase returns when nothing that was deleted before is left in the log.
+func (k *keeper) erase(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case k.erasing <- done:
+	case <-k.closing:
+		return errClosed
+	case <-ctx.Done():
+		return storage(ctx.Err())
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return storage(ctx.Err())
+	}
+}

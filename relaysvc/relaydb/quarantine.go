@@ -1,0 +1,27 @@
+package relaydb
+
+import "context"
+
+// quarantine puts an entry aside whose packet is not the one that was queued.
+// Where the store does not even let that happen, the entry stays and is found
+// again by who reads next: it is served to nobody either way.
+func (d *DB) quarantine(ctx context.Context, b damage, now int64) {
+	d.damaged(b.reason)
+	_ = d.write(ctx, func(t *tx) error {
+		victims, _, err := t.victims(removeQuery("identity = ? AND generation = ? AND seq = ?"), b.identity, b.generation, b.seq)
+		if err != nil || len(victims) == 0 {
+			return err // acknowledged meanwhile
+		}
+		return t.within("quarantine", func() error {
+			return t.dropAll(victims, func(v victim) error { return t.putAside(v, now, b.reason) })
+		})
+	})
+}
+
+// putAside keeps the body of an entry for the operator. Its pages may be
+// damaged, so that it stays where it is.
+func (t *tx) putAside(v victim, now int64, reason string) error {
+	_, err := t.exec("INSERT INTO quarantine (identity, generation, seq, at, reason, body) VALUES (?, ?, ?, ?, ?, ?)",
+		v.identity, v.generation, v.seq, now, reason, v.body)
+	return err
+}

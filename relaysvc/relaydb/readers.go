@@ -1,0 +1,53 @@
+package relaydb
+
+import (
+	"context"
+)
+
+// readers are the connections that read queues, for as many goroutines at a
+// time.
+type readers struct {
+	path    string
+	options Options
+	idle    chan *conn // nil for one that is not open yet
+}
+
+func newReaders(path string, o Options) *readers {
+	r := &readers{path: path, options: o, idle: make(chan *conn, readConnections)}
+	for range readConnections {
+		r.idle <- nil
+	}
+	return r
+}
+
+// take waits for a connection.
+func (r *readers) take(ctx context.Context) (*conn, error) {
+	select {
+	case c, ok := <-r.idle:
+		if !ok {
+			return nil, errClosed
+		}
+		if c != nil {
+			return c, nil
+		}
+		c, err := openConn(fileURI(r.path, r.options.VFS), append(connPragmas, "query_only(1)", readerCache)...)
+		if err != nil {
+			r.idle <- nil
+		}
+		return c, err
+	case <-ctx.Done():
+		return nil, storage(ctx.Err())
+	}
+}
+
+func (r *readers) give(c *conn) { r.idle <- c }
+
+// close waits for the connections that are in use.
+func (r *readers) close() {
+	for range readConnections {
+		if c := <-r.idle; c != nil {
+			c.close()
+		}
+	}
+	close(r.idle)
+}

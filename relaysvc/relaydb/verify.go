@@ -1,0 +1,171 @@
+package relaydb
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"os"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/ownerfile"
+)
+
+// maxProblems bounds the problems that a report lists.
+const maxProblems = 100
+
+// Report says what a check of a whole store found.
+type Report struct {
+	Generation  int64 // of stream IDs
+	Identities  int64 // registered
+	Entries     int64 // queued packets
+	Bytes       int64 // of these
+	Quarantined int64 // entries put aside because their bytes had changed
+	TakenAt     int64 // when the backup was made; 0 for a store that is none
+	Problems    []string
+}
+
+func (r *Report) problem(format string, args ...any) {
+	if len(r.Problems) < maxProblems {
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Verify checks the whole store while it is in use: the structure of the file,
+// the digest of every packet and the totals kept beside the rows.
+func (d *DB) Verify(ctx context.Context) (Report, error) { return verify(ctx, d.reader) }
+
+// VerifyFile is [DB.Verify] for a store that no relay has open, or a backup.
+// Codes: storage_failed, lock_busy.
+func VerifyFile(ctx context.Context, path string, now int64) (Report, error) {
+	if _, err := os.Stat(path); err != nil {
+		return Report{}, fault.Wrap(fault.StorageFailed, err)
+	}
+	if err := ownerfile.CheckFile(path); err != nil {
+		return Report{}, err
+	}
+	lock, err := ownerfile.Acquire(path+".lock", "ace relay verify", now)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { _ = lock.Release() }()
+	return verifyClosed(ctx, path)
+}
+
+func verifyClosed(ctx context.Context, path string) (Report, error) {
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		return Report{}, storage(err)
+	}
+	defer db.Close()
+	if err := checkRelay(ctx, db); err != nil {
+		return Report{}, fault.Wrapf(fault.CodeOf(err), err, "%s", path)
+	}
+	return verify(ctx, db)
+}
+
+// checkRelay refuses a database that is not a store of this version.
+func checkRelay(ctx context.Context, db *sql.DB) error {
+	var have int
+	var relay bool
+	if err := db.QueryRowContext(ctx, `
+SELECT user_version, EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'relay')
+FROM pragma_user_version`).Scan(&have, &relay); err != nil {
+		return storage(err)
+	}
+	if !relay || have != version {
+		return fault.New(fault.StorageFailed, "not a relay's store of schema version %d", version)
+	}
+	return nil
+}
+
+func verify(ctx context.Context, db *sql.DB) (Report, error) {
+	var r Report
+	for _, check := range []func(context.Context, *sql.DB, *Report) error{
+		checkStructure, countRows, checkPackets, checkQueues, checkCharges,
+	} {
+		if err := check(ctx, db, &r); err != nil {
+			return r, storage(err)
+		}
+	}
+	return r, nil
+}
+
+func checkStructure(ctx context.Context, db *sql.DB, r *Report) error {
+	rows, err := db.QueryContext(ctx, "PRAGMA integrity_check(50)")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return err
+		}
+		if line != "ok" {
+			r.problem("structure: %s", line)
+		}
+	}
+	return rows.Err()
+}
+
+func countRows(ctx context.Context, db *sql.DB, r *Report) error {
+	err := db.QueryRowContext(ctx, `
+SELECT (SELECT generation FROM relay), (SELECT count(*) FROM identities WHERE registered = 1), (SELECT count(*) FROM quarantine)`).
+		Scan(&r.Generation, &r.Identities, &r.Quarantined)
+	if err != nil {
+		return err
+	}
+	var backup bool
+	if err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'backup')").Scan(&backup); err != nil || !backup {
+		return err
+	}
+	return db.QueryRowContext(ctx, "SELECT taken_at FROM backup").Scan(&r.TakenAt)
+}
+
+// checkPackets compares every packet with its digest.
+func checkPackets(ctx context.Context, db *sql.DB, r *Report) error {
+	rows, err := db.QueryContext(ctx, `
+SELECT e.body, e.size, e.digest, b.packet FROM entries e LEFT JOIN bodies b ON b.id = e.body`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, size int64
+		var digest, packet sql.RawBytes
+		if err := rows.Scan(&id, &size, &digest, &packet); err != nil {
+			return err
+		}
+		r.Entries++
+		r.Bytes += int64(len(packet))
+		if sum := sha256.Sum256(packet); !bytes.Equal(sum[:], digest) || size != int64(len(packet)) {
+			r.problem("entry %d: the packet is not the one that was queued", id)
+		}
+	}
+	return rows.Err()
+}
+
+// checkQueues compares the totals of every queue with its entries.
+func checkQueues(ctx context.Context, db *sql.DB, r *Report) error {
+	rows, err := db.QueryContext(ctx, `
+SELECT q.identity FROM queues q LEFT JOIN (
+  SELECT identity, sum(1 - stranger) AS entries, sum(CASE stranger WHEN 0 THEN size ELSE 0 END) AS bytes,
+    sum(stranger) AS strangers, sum(CASE stranger WHEN 1 THEN size ELSE 0 END) AS stranger_bytes, max(seq) AS seq
+  FROM entries GROUP BY identity) e ON e.identity = q.identity
+WHERE (q.entries, q.bytes, q.strangers, q.stranger_bytes)
+   <> (coalesce(e.entries, 0), coalesce(e.bytes, 0), coalesce(e.strangers, 0), coalesce(e.stranger_bytes, 0))`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		r.problem("queue %d: its totals are not those of its entries", id)
+	}
+	return rows.Err()
+}
