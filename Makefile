@@ -2,7 +2,7 @@
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test race lint fuzz gen cover bench bench-relay interop
+.PHONY: all build test race lint fuzz gen cover bench bench-relay crash interop
 
 all: build lint test
 
@@ -40,6 +40,13 @@ SECONDS ?= 3
 QUEUED ?= 1000000
 bench-relay:
 	go run -C bench/peers . -rounds $(ROUNDS) -seconds $(SECONDS) -queued $(QUEUED) $(BENCH_FLAGS)
+
+# The relay killed and started again under load, a short round; KILLS=10000 for
+# the long one, SEED=n to repeat the plan of another.
+KILLS ?= 40
+SEED ?= 0
+crash:
+	go test ./internal/crash -count=1 -run 'TestCrash$$' -kills $(KILLS) -seed $(SEED) -timeout 0 -v
 
 # Against the JavaScript implementation beside the specification.
 interop:

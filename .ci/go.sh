@@ -2,6 +2,7 @@
 
 STATICCHECK=v0.8.2
 FUZZ_SECONDS=${FUZZ_SECONDS:-3}
+CRASH_KILLS=60 # of a round
 FUZZ_TOTAL=120 # seconds for all targets together, building apart
 
 check_format() {
@@ -22,6 +23,13 @@ cross_build() {
 race_tests() {
   command -v "$(go env CC)" >/dev/null || skip "no C compiler, which the race detector needs"
   CGO_ENABLED=1 go test -race -shuffle=on -timeout 15m ./...
+}
+
+# crash_round is a short round of the crash harness; make crash KILLS=10000 is
+# the long one.
+crash_round() {
+  go vet -tags failpoint ./internal/failpoint ./relaysvc/... ./cmd/ace
+  go test ./internal/crash -count=1 -run 'TestCrash$' -kills "$CRASH_KILLS" -timeout 5m -v
 }
 
 # fuzz_all runs every fuzz target for a short while.

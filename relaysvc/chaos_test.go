@@ -2,18 +2,15 @@ package relaysvc_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"maps"
 	"math"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -172,69 +169,6 @@ func TestChaosOnStreams(t *testing.T) {
 	if twice == 0 || amid == 0 || between == 0 {
 		t.Errorf("%d entries came twice, %d streams were cut in the middle of one and %d between two", twice, amid, between)
 	}
-}
-
-// noticing is a listener that tells when something was read from a connection.
-type noticing struct {
-	net.Listener
-	read chan struct{}
-}
-
-func (l noticing) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	return noticed{c, l.read}, err
-}
-
-type noticed struct {
-	net.Conn
-	read chan struct{}
-}
-
-func (c noticed) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	select {
-	case c.read <- struct{}{}:
-	default:
-	}
-	return n, err
-}
-
-// A relay that drains keeps nobody waiting for the end of a delay.
-func TestChaosDelayEndsWithTheRelay(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	server, err := relaysvc.New(relaysvc.Config{
-		Development: true, DBPath: filepath.Join(t.TempDir(), "data", "relay.db"),
-		Chaos:    &relaysvc.Chaos{Delay: relaysvc.MaxChaosDelay, Seed: 7}, // almost all of it for the first send
-		Timeouts: relaysvc.Timeouts{Drain: 5 * time.Second},
-	})
-	must(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	read, served, answered := make(chan struct{}, 1), make(chan error, 1), make(chan string, 1)
-	go func() { served <- server.Serve(ctx, noticing{ln, read}) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	go func() {
-		resp, err := client.Post("http://"+ln.Addr().String()+"/v1/send", "application/json", strings.NewReader("{}"))
-		if err != nil {
-			answered <- err.Error()
-			return
-		}
-		resp.Body.Close()
-		answered <- resp.Status
-	}()
-	<-read
-	stop()
-	select {
-	case got := <-answered:
-		if got != "400 Bad Request" {
-			t.Errorf("the send ended with %s", got)
-		}
-	case <-time.After(patience):
-		t.Error("the send has no answer")
-	}
-	must(t, <-served)
-	must(t, server.Close())
 }
 
 func TestChaosConfig(t *testing.T) {

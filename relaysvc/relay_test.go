@@ -42,6 +42,7 @@ type relay struct {
 	now    atomic.Int64
 	client *http.Client
 	server *relaysvc.Server
+	ended  chan error // gets what Serve returns
 	stop   func()
 }
 
@@ -84,6 +85,7 @@ func (r *relay) run(change func(*relaysvc.Config)) {
 	r.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	r.ended = ended
 	go func() { ended <- server.Serve(ctx, ln) }()
 	stopped := false
 	r.stop = func() {

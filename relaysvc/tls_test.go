@@ -150,10 +150,14 @@ func TestTLSHeaders(t *testing.T) {
 	if got := header(start(t, nil)); got != "" {
 		t.Errorf("without TLS: %q", got)
 	}
-	old := r.transport(p)
-	old.TLSClientConfig.MinVersion, old.TLSClientConfig.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-	if _, err := (&http.Client{Transport: old}).Get(r.url + "/health"); err == nil {
-		t.Error("TLS 1.1 works")
+	for version, works := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		raw, err := r.transport(p).DialContext(t.Context(), "tcp", "")
+		must(t, err)
+		conn := tls.Client(raw, &tls.Config{RootCAs: p.roots, ServerName: "relay.example", MinVersion: version, MaxVersion: version})
+		if err := conn.Handshake(); (err == nil) != works {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		conn.Close()
 	}
 }
 

@@ -132,6 +132,16 @@ func run(ctx context.Context, o *options) (err error) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
 	}
+	// The benchmarks run in a folder of their own.
+	if o.repo, err = filepath.Abs(o.repo); err != nil {
+		return err
+	}
+	if o.ace != "" {
+		o.ace, err = filepath.Abs(o.ace)
+	}
+	if err != nil {
+		return err
+	}
 	if o.ace == "" {
 		o.ace = filepath.Join(dir, "ace")
 		if err := buildAce(ctx, o.repo, o.ace); err != nil {
@@ -157,7 +167,7 @@ func measure(ctx context.Context, o *options, dir string, t *table) error {
 		failed = errors.Join(failed, measureStreams(ctx, o, dir, t))
 	}
 	if ctx.Err() == nil {
-		failed = errors.Join(failed, measureBenchmarks(ctx, o, t))
+		failed = errors.Join(failed, measureBenchmarks(ctx, o, dir, t))
 	}
 	return failed
 }

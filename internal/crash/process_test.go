@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,8 +39,8 @@ func TestFsyncFailure(t *testing.T) {
 	}
 }
 
-// TestSecondStart starts a relay on the data of another: it says who holds
-// them, and the other goes on.
+// TestSecondStart starts a relay on the data and the address of another, as one
+// does by mistake: it says who holds the data, and the other goes on.
 func TestSecondStart(t *testing.T) {
 	p := newPlace(t, program(t))
 	first, err := p.start()
@@ -53,7 +54,8 @@ func TestSecondStart(t *testing.T) {
 		t.Fatalf("no ready line: %s", first.stderr)
 	}
 
-	second := p.command()
+	second := exec.Command(p.binary, "relay", "serve", "--public-url", "https://relay.example", "--data", p.data(), "--listen", p.address)
+	second.Env = p.environment()
 	var stderr bytes.Buffer
 	second.Stderr = &stderr
 	if err := second.Run(); second.ProcessState == nil || second.ProcessState.ExitCode() != exitHeld {

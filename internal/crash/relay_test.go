@@ -41,10 +41,15 @@ func newPlace(t *testing.T, binary string) place {
 
 func (p place) url() string { return "http://" + p.address }
 
+func (p place) data() string { return filepath.Join(p.dir, "data") }
+
+// environment keeps the settings of who runs the test out.
+func (p place) environment() []string { return []string{"HOME=" + p.dir, "XDG_RUNTIME_DIR=" + p.dir} }
+
 func (p place) command(env ...string) *exec.Cmd {
-	c := exec.Command(p.binary, "relay", "serve", "--dev", "--data", filepath.Join(p.dir, "data"),
+	c := exec.Command(p.binary, "relay", "serve", "--dev", "--data", p.data(),
 		"--listen", p.address, "--public-url", p.url(), "--trusted-proxy", "127.0.0.1/32")
-	c.Env = append([]string{"HOME=" + p.dir, "XDG_RUNTIME_DIR=" + p.dir}, env...)
+	c.Env = append(p.environment(), env...)
 	return c
 }
 

@@ -48,7 +48,7 @@ func Keys() []Key {
 		{"log.format", "log-format", KindText, "`FORMAT` of the log: text or json", false, func(s *Settings) any { return &s.LogFormat }},
 		{"log.metadata", "", KindBool, "log the client network of a request and a salted hash of its caller", false, func(s *Settings) any { return &s.LogMetadata }},
 
-		{"wake.gateways", "", KindList, "URLs of the gateways to which wake hints may be sent; none are offered when empty", false, func(s *Settings) any { return &s.WakeGateways }},
+		{"wake.gateways", "", KindList, "URLs of the gateways to which wake hints may be sent, or * for all whose address is not blocked; none are offered when empty", false, func(s *Settings) any { return &s.WakeGateways }},
 
 		{"limits.queue_entries", "", KindCount, "packets queued for one recipient, strangers' apart", true, func(s *Settings) any { return &s.Limits.QueueEntries }},
 		{"limits.queue_bytes", "", KindBytes, "bytes queued for one recipient, strangers' apart", true, func(s *Settings) any { return &s.Limits.QueueBytes }},

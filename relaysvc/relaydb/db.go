@@ -87,6 +87,7 @@ type DB struct {
 	state      *breakage
 	options    Options
 	opened     int64 // the time when it was opened
+	elapsed    int64 // the same by Options.Elapsed
 	corrupt    atomic.Int64
 	counts     counter
 	closing    chan struct{}
@@ -101,8 +102,8 @@ type DB struct {
 // Options are what a store may be opened with. The zero value is for a store
 // that nobody watches.
 type Options struct {
-	// Elapsed returns the seconds since the store was opened by a clock that
-	// nobody sets. What expires is forgotten by it where the time that Sweep is
+	// Elapsed returns the seconds since some moment by a clock that nobody sets.
+	// What expires is forgotten by it where the time that Sweep is
 	// given runs ahead: a clock that jumps forward and back must neither delete
 	// a packet nor accept a nonce again. Default: that time is believed.
 	Elapsed func() int64
@@ -111,8 +112,6 @@ type Options struct {
 	// Damaged is called for every packet found that is not the one that was
 	// queued.
 	Damaged func(reason string)
-	// VFS names the file system layer that SQLite uses. Default: its own.
-	VFS string
 }
 
 // Open opens the store at path, making it when there is none. Its folder is
@@ -140,6 +139,9 @@ func OpenWith(ctx context.Context, path string, now int64, o Options) (*DB, erro
 		return nil, fault.Wrapf(fault.CodeOf(err), err, "%s", path)
 	}
 	d.lock, d.opened = lock, now
+	if o.Elapsed != nil {
+		d.elapsed = o.Elapsed()
+	}
 	d.start()
 	return d, nil
 }
@@ -153,14 +155,15 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{path: path, options: o, writer: w, state: w.state, line: newLine(), closing: make(chan struct{})}
-	d.readers = newReaders(path, o)
+	d.readers = newReaders(path)
+	w.report = d.damaged
 	d.generation = w.tx.generation
-	if d.keeper, err = openKeeper(path, o, d.state, d.closing); err != nil {
+	if d.keeper, err = openKeeper(path, d.state, d.closing); err != nil {
 		w.close()
 		return nil, err
 	}
 	w.keeper = d.keeper
-	d.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)")+vfsParameter(o.VFS))
+	d.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)"))
 	if err != nil {
 		d.keeper.conn.close()
 		w.close()
@@ -219,11 +222,8 @@ const busyMilliseconds = 10_000
 var connPragmas = []string{"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)"}
 
 // fileURI names the file for SQLite.
-func fileURI(path, vfs string) string {
+func fileURI(path string) string {
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path}
-	if vfs != "" {
-		u.RawQuery = url.Values{"vfs": {vfs}}.Encode()
-	}
 	return u.String()
 }
 
@@ -237,14 +237,6 @@ func dsn(path string, pragmas ...string) string {
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}
 	return u.String()
-}
-
-// vfsParameter continues a name of the file that has parameters.
-func vfsParameter(vfs string) string {
-	if vfs == "" {
-		return ""
-	}
-	return "&vfs=" + url.QueryEscape(vfs)
 }
 
 // statements keeps prepared statements by their text, of which there are few.

@@ -84,7 +84,8 @@ func (r *reading) run() error {
 		return err
 	}
 	err := r.entries()
-	if end := r.conn.command("COMMIT"); err == nil {
+	// Not a commit, which fails when a damaged page was met.
+	if end := r.conn.command("ROLLBACK"); err == nil {
 		err = end
 	}
 	return err
@@ -185,7 +186,7 @@ func damageOf(err error) (reason string, damaged bool) {
 	if a, ok := err.(altered); ok {
 		return string(a), true
 	}
-	return "its pages are damaged", isCorrupt(err)
+	return damagedPages, isCorrupt(err)
 }
 
 // packet yields the packet of an entry if its digest is right.

@@ -37,6 +37,7 @@ type keeper struct {
 	due      chan struct{}   // holds a token when there is something to do
 	erasing  chan chan error // who waits for the log to be empty
 	closing  <-chan struct{} // of the store
+	limit    int64           // of pages
 	pages    atomic.Int64    // written since the log began anew
 	busy     sync.Mutex      // held while it is at the disk
 	started  time.Time
@@ -57,13 +58,13 @@ type resetResult struct {
 	err  error
 }
 
-func openKeeper(path string, o Options, state *breakage, closing <-chan struct{}) (*keeper, error) {
-	c, err := openConn(fileURI(path, o.VFS), append(connPragmas, "wal_autocheckpoint(0)", "cache_size(-256)")...)
+func openKeeper(path string, state *breakage, closing <-chan struct{}) (*keeper, error) {
+	c, err := openConn(fileURI(path), append(connPragmas, "wal_autocheckpoint(0)", "cache_size(-256)")...)
 	if err != nil {
 		return nil, err
 	}
 	return &keeper{
-		conn: c, state: state, closing: closing, started: time.Now(),
+		conn: c, state: state, closing: closing, started: time.Now(), limit: logPages,
 		requests: make(chan resetMode), answers: make(chan resetResult),
 		due: make(chan struct{}, 1), erasing: make(chan chan error),
 	}, nil
@@ -78,7 +79,7 @@ func (k *keeper) age(since int64) time.Duration { return time.Duration(k.clock()
 func (k *keeper) wrote(pages int64, erased bool) {
 	total := k.pages.Add(pages)
 	first := erased && k.since.CompareAndSwap(0, k.clock())
-	if first || total >= logPages {
+	if first || total >= k.limit {
 		select {
 		case k.due <- struct{}{}:
 		default:
@@ -164,7 +165,7 @@ func (k *keeper) work(waiting []chan error) []chan error {
 	switch {
 	case erase:
 		done, err = k.reset(truncateLog)
-	case k.pages.Load() >= logPages:
+	case k.pages.Load() >= k.limit:
 		done, err = k.reset(restartLog)
 	}
 	if !erase || !done && err == nil {
@@ -186,7 +187,7 @@ func (k *keeper) next(waiting bool) time.Duration {
 		return eraseAgain
 	case since > 0:
 		return max(eraseAgain, eraseDelay-k.age(since))
-	case k.pages.Load() >= logPages:
+	case k.pages.Load() >= k.limit:
 		return eraseAgain
 	}
 	return 0

@@ -12,9 +12,7 @@ func (d *DB) quarantine(ctx context.Context, b damage, now int64) {
 		if err != nil || len(victims) == 0 {
 			return err // acknowledged meanwhile
 		}
-		return t.within("quarantine", func() error {
-			return t.dropAll(victims, func(v victim) error { return t.putAside(v, now, b.reason) })
-		})
+		return t.dropAll(victims, func(v victim) error { return t.putAside(v, now, b.reason) })
 	})
 }
 

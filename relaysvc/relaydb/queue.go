@@ -74,11 +74,11 @@ func (d *DB) Recipient(ctx context.Context, p Packet) (Recipient, error) {
 // order of the checks: Unreachable, Changed (the recipient's KEL is another
 // than the permit was verified with), Full, OverBudget.
 func (d *DB) Enqueue(ctx context.Context, p Packet, room Room) (queued bool, err error) {
-	j := spareJobs.Get().(*job)
+	j := d.line.job()
 	j.packet, j.room = p, room
 	err = d.line.join(ctx, j)
 	queued = j.queued && err == nil
-	d.spare(j)
+	d.line.keep(j)
 	return queued, err
 }
 

@@ -1,19 +1,16 @@
 package relaydb
 
-import (
-	"context"
-)
+import "context"
 
 // readers are the connections that read queues, for as many goroutines at a
 // time.
 type readers struct {
-	path    string
-	options Options
-	idle    chan *conn // nil for one that is not open yet
+	path string
+	idle chan *conn // nil for one that is not open yet
 }
 
-func newReaders(path string, o Options) *readers {
-	r := &readers{path: path, options: o, idle: make(chan *conn, readConnections)}
+func newReaders(path string) *readers {
+	r := &readers{path: path, idle: make(chan *conn, readConnections)}
 	for range readConnections {
 		r.idle <- nil
 	}
@@ -30,7 +27,7 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 		if c != nil {
 			return c, nil
 		}
-		c, err := openConn(fileURI(r.path, r.options.VFS), append(connPragmas, "query_only(1)", readerCache)...)
+		c, err := openConn(fileURI(r.path), append(connPragmas, "query_only(1)", readerCache)...)
 		if err != nil {
 			r.idle <- nil
 		}

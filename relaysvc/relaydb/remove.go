@@ -113,39 +113,8 @@ func (t *tx) victims(query string, args ...any) (victims []victim, more bool, er
 	}
 }
 
-// drop deletes entries, with their bodies, and keeps the totals. A body whose
-// pages are damaged cannot be deleted: it is put aside, and the entry goes.
-func (t *tx) drop(victims []victim) error {
-	if len(victims) == 0 {
-		return nil
-	}
-	err := t.within("removal", func() error { return t.dropAll(victims, t.deleteBody) })
-	if isCorrupt(err) {
-		err = t.within("removal", func() error { return t.dropAll(victims, t.deleteBodyIfWhole) })
-	}
-	return err
-}
-
-// within runs fn in a savepoint and undoes what it did when it fails.
-func (t *tx) within(savepoint string, fn func() error) error {
-	if _, err := t.exec("SAVEPOINT " + savepoint); err != nil {
-		return err
-	}
-	err := fn()
-	if err != nil {
-		if _, undo := t.exec("ROLLBACK TO " + savepoint); undo != nil {
-			return undo
-		}
-	}
-	if _, release := t.exec("RELEASE " + savepoint); release != nil {
-		return release
-	}
-	return err
-}
-
-func isCorrupt(err error) bool {
-	return err != nil && resultCode(err) == sqlite3.SQLITE_CORRUPT
-}
+// drop deletes entries, with their bodies, and keeps the totals.
+func (t *tx) drop(victims []victim) error { return t.dropAll(victims, t.deleteBody) }
 
 func (t *tx) dropAll(victims []victim, deleteBody func(victim) error) error {
 	from := 0
@@ -167,17 +136,32 @@ func (t *tx) dropAll(victims []victim, deleteBody func(victim) error) error {
 	return nil
 }
 
+// deleteBody deletes a body. One whose pages are damaged stays: SQLite commits
+// no transaction that has met them, so that the decision has to be taken again,
+// by one that knows.
 func (t *tx) deleteBody(v victim) error {
+	if t.damaged[v.body] {
+		return t.putAside(v, 0, damagedPages)
+	}
 	_, err := t.exec("DELETE FROM bodies WHERE id = ?", v.body)
+	if isCorrupt(err) {
+		return &damagedBody{err, v.body}
+	}
 	return err
 }
 
-func (t *tx) deleteBodyIfWhole(v victim) error {
-	err := t.within("body", func() error { return t.deleteBody(v) })
-	if !isCorrupt(err) {
-		return err
-	}
-	return t.putAside(v, 0, "its pages are damaged")
+const damagedPages = "its pages are damaged"
+
+// damagedBody is a body that cannot be deleted.
+type damagedBody struct {
+	error
+	id int64
+}
+
+func (d *damagedBody) Unwrap() error { return d.error }
+
+func isCorrupt(err error) bool {
+	return err != nil && resultCode(err) == sqlite3.SQLITE_CORRUPT
 }
 
 // discount takes entries of one queue out of the totals.

@@ -74,5 +74,5 @@ func (d *DB) passed(now int64) int64 {
 	if d.options.Elapsed == nil {
 		return now
 	}
-	return min(now, d.opened+d.options.Elapsed())
+	return min(now, d.opened+d.options.Elapsed()-d.elapsed)
 }

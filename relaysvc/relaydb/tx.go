@@ -13,7 +13,8 @@ type tx struct {
 	totals                  totalsCache
 	generation              int64
 	nextBody                int64
-	erased                  bool // something was deleted or overwritten
+	erased                  bool           // something was deleted or overwritten
+	damaged                 map[int64]bool // bodies that cannot be deleted
 	change                  counts
 	counted                 *queued // what all committed transactions come to
 }
@@ -43,7 +44,7 @@ func (t *tx) prepare() error {
 		return err
 	}
 	t.totals.init()
-	t.counted = &queued{}
+	t.counted, t.damaged = &queued{}, map[int64]bool{}
 	var c counts
 	if _, err := t.row(`
 SELECT (SELECT generation FROM relay), (SELECT coalesce(max(id), 0) + 1 FROM bodies),

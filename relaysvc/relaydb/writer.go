@@ -42,9 +42,6 @@ type job struct {
 	done   chan struct{} // holds one token when the job is done
 }
 
-// spareJobs keeps jobs for another decision.
-var spareJobs = sync.Pool{New: func() any { return &job{done: make(chan struct{}, 1)} }}
-
 func (j *job) take(t *tx) error {
 	if j.run == nil {
 		var err error
@@ -65,6 +62,8 @@ func (j *job) finish(err error) {
 
 // line is where jobs wait for the writer, in order.
 type line struct {
+	spare sync.Pool // of *job
+
 	mu     sync.Mutex
 	jobs   []*job        // guarded by mu, as what follows
 	closed bool          // nobody waits any more
@@ -72,6 +71,20 @@ type line struct {
 }
 
 func newLine() *line { return &line{filled: make(chan struct{}, 1)} }
+
+// job returns a job to join with.
+func (l *line) job() *job {
+	if j, ok := l.spare.Get().(*job); ok {
+		return j
+	}
+	return &job{done: make(chan struct{}, 1)}
+}
+
+// keep takes a job back that is done, without what it holds on to.
+func (l *line) keep(j *job) {
+	*j = job{done: j.done}
+	l.spare.Put(j)
+}
 
 // join waits until the job is done and returns its error.
 func (l *line) join(ctx context.Context, j *job) error {
@@ -133,17 +146,11 @@ func (l *line) close() {
 // A context that has ended keeps a decision from being taken; once it waits its
 // outcome is always told.
 func (d *DB) write(ctx context.Context, fn func(*tx) error) error {
-	j := spareJobs.Get().(*job)
+	j := d.line.job()
 	j.run = fn
 	err := d.line.join(ctx, j)
-	d.spare(j)
+	d.line.keep(j)
 	return err
-}
-
-// spare gives a job back, without what it holds on to.
-func (d *DB) spare(j *job) {
-	*j = job{done: j.done}
-	spareJobs.Put(j)
 }
 
 // Check reports whether the store still takes decisions. One that broke does
@@ -158,6 +165,7 @@ type writer struct {
 	state   *breakage
 	keeper  *keeper
 	observe func(Commit)
+	report  func(reason string) // of a damaged packet
 	group   []*job
 	results []error
 	began   time.Time // of the transaction in progress
@@ -204,11 +212,11 @@ func (d *DB) Broken() <-chan struct{} { return d.state.broken }
 func (d *DB) Err() error { return d.state.get() }
 
 func openWriter(path string, o Options) (*writer, error) {
-	c, err := openConn(fileURI(path, o.VFS), append(connPragmas, "wal_autocheckpoint(0)", writerCache)...)
+	c, err := openConn(fileURI(path), append(connPragmas, "wal_autocheckpoint(0)", writerCache)...)
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{tx: &tx{conn: c}, state: newBreakage(), observe: o.Observe}
+	w := &writer{tx: &tx{conn: c}, state: newBreakage(), observe: o.Observe, report: func(string) {}}
 	if w.observe == nil {
 		w.observe = func(Commit) {}
 	}
@@ -281,6 +289,9 @@ func (w *writer) commit(group []*job) {
 		return
 	}
 	err := w.transact(group)
+	for len(group) == 1 && w.met(err) {
+		err = w.transact(group)
+	}
 	if err != nil && len(group) > 1 && w.state.get() == nil {
 		for i := range group {
 			w.commit(group[i : i+1])
@@ -295,6 +306,18 @@ func (w *writer) commit(group []*job) {
 			failpoint.Here(failpoint.Answered)
 		}
 	}
+}
+
+// met notes a damaged body that stopped a decision, and reports whether it is
+// to be taken again.
+func (w *writer) met(err error) bool {
+	var d *damagedBody
+	if !errors.As(err, &d) || w.tx.damaged[d.id] {
+		return false
+	}
+	w.tx.damaged[d.id] = true
+	w.report(damagedPages)
+	return true
 }
 
 // transact runs a group in one transaction and leaves their refusals in
