@@ -70,10 +70,9 @@ func TestServeEndsWithTheStore(t *testing.T) {
 	from := strangerID()
 	l := a.listen("-")
 	l.want("connected", "")
-	r.expect("ok", r.send(a.packet(from), a.permit(from)))
-	if e, _ := l.next(); e.name != "message" {
-		t.Fatalf("got %v", e)
-	}
+	p := a.packet(from)
+	r.expect("ok", r.send(p, a.permit(from)))
+	l.want("message", string(p))
 	failing.Store(true)
 	if got, err := r.try(sending("", a.packet(from), a.permit(from))); err == nil {
 		got.expect(t, "internal_error")
@@ -88,8 +87,9 @@ func TestServeEndsWithTheStore(t *testing.T) {
 
 	r.run(nil)
 	defer r.stop()
-	if n := len(a.messages()); n != 1 {
-		t.Fatalf("%d entries, want the one that was answered with ok", n)
+	// What failed to reach the disk for sure may be there all the same.
+	if got := texts(a.messages()); len(got) == 0 || got[0] != string(p) {
+		t.Fatalf("%d entries, and not the one that was answered with ok", len(got))
 	}
 }
 
@@ -146,9 +146,9 @@ func TestSharesAndBudgets(t *testing.T) {
 	r.expect("recipient_inbox_full", r.send(a.packet(from), a.permit(from)))
 	r.expect("ok", r.send(a.packet(other), a.permit(other)))
 	r.expect("ok", r.send(b.packet(from), b.permit(from)))
-	big := opaque(other, b.aceID(), epoch, 40_000)
+	big := opaque(other, b.aceID(), epoch, 25_000)
 	r.expect("rate_limited", r.send(big, b.permit(other)))
-	r.expect("rate_limited", r.send(opaque(strangerID(), a.aceID(), epoch, 40_000), nil))
+	r.expect("rate_limited", r.send(opaque(strangerID(), a.aceID(), epoch, 25_000), nil))
 	r.expect("ok", a.ack("99-0"))
 	r.expect("ok", r.send(big, b.permit(other)))
 }

@@ -105,19 +105,35 @@ func (l *limiter) allow(key string, perMinute, now int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.buckets[key].after(perMinute, now)
+	if _, known := l.buckets[key]; known {
+		// Also when it refuses: a clock that was set back starts counting here.
+		l.buckets[key] = b
+	}
 	if over := b.spent + 1 - float64(perMinute); over > rounding {
 		e := fault.New(relayapi.RateLimited, "more than %d a minute", perMinute)
 		e.RetryAfter = int64(math.Ceil(over * 60 / float64(perMinute)))
 		return e
 	}
-	if len(l.buckets) >= maxBuckets {
-		// Forgetting all counts lets some through; keeping more would let
-		// whoever has many networks fill the memory.
-		clear(l.buckets)
-	}
+	l.makeRoom(maxBuckets, now)
 	b.spent++
 	l.buckets[key] = b
 	return nil
+}
+
+// makeRoom forgets counts when there are as many as there may be: those that are
+// over and, if that is not enough, any eighth. That lets some through; keeping
+// more would let whoever has many networks fill the memory. The caller holds mu.
+func (l *limiter) makeRoom(most int, now int64) {
+	if len(l.buckets) < most {
+		return
+	}
+	l.drop(now)
+	for key := range l.buckets {
+		if len(l.buckets) <= most-most/8 {
+			return
+		}
+		delete(l.buckets, key)
+	}
 }
 
 // after returns b as it is at now: what was spent comes back evenly.
@@ -130,6 +146,10 @@ func (b bucket) after(perMinute, now int64) bucket {
 func (l *limiter) forget(now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.drop(now)
+}
+
+func (l *limiter) drop(now int64) {
 	for key, b := range l.buckets {
 		if now-b.at > 60 {
 			delete(l.buckets, key)

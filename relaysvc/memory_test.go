@@ -42,7 +42,7 @@ func TestMemoryIsGivenInOrder(t *testing.T) {
 		if len(order) != 0 {
 			t.Fatal("a smaller request overtook a larger one")
 		}
-		m.give(2 * unit)
+		m.give(unit)
 		synctest.Wait()
 		if len(order) != 1 || order[0] != 2*unit {
 			t.Fatalf("got %v", order)

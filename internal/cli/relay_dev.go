@@ -211,7 +211,7 @@ func (d *devRun) prepareData() (remove func(), err error) {
 		if d.ready.Data, err = os.MkdirTemp("", devTempPrefix); err != nil {
 			return nil, fault.Wrap(fault.StorageFailed, err)
 		}
-		remove = func() { os.RemoveAll(d.ready.Data) }
+		remove = func() { removeData(d.ready.Data) }
 	}
 	d.config.DBPath = filepath.Join(d.ready.Data, devDatabase)
 	return remove, nil

@@ -14,6 +14,7 @@ import (
 const (
 	devTempPrefix = "ace-relay-" // of the temporary folders
 	devDatabase   = "relay.db"
+	devLock       = devDatabase + ".lock" // of the process that has it open
 	// devLockAge is how old the lock of a folder has to be before it is taken
 	// to see whether a relay holds it: one that is just starting has not
 	// locked it yet.
@@ -60,7 +61,7 @@ func removeStale(dir string) {
 	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 || ownerfile.CheckDir(dir) != nil {
 		return
 	}
-	path := filepath.Join(dir, devDatabase+".lock")
+	path := filepath.Join(dir, devLock)
 	held, err := os.Lstat(path)
 	if err != nil || !held.Mode().IsRegular() || time.Since(held.ModTime()) < devLockAge {
 		return
@@ -69,6 +70,21 @@ func removeStale(dir string) {
 	if err != nil {
 		return // a relay runs there
 	}
-	os.RemoveAll(dir)
+	removeData(dir)
 	_ = lock.Release()
+}
+
+// removeData removes a temporary folder, its lock last: without one it would
+// stay for good when this is killed halfway.
+func removeData(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Name() != devLock && os.RemoveAll(filepath.Join(dir, e.Name())) != nil {
+			return
+		}
+	}
+	os.RemoveAll(dir)
 }

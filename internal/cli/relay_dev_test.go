@@ -81,7 +81,7 @@ func TestRemoveStaleData(t *testing.T) {
 		path := filepath.Join(dir, name)
 		must(t, os.Mkdir(path, 0o700))
 		if !lockTime.IsZero() {
-			lock := filepath.Join(path, devDatabase+".lock")
+			lock := filepath.Join(path, devLock)
 			must(t, os.WriteFile(lock, nil, 0o600))
 			must(t, os.Chtimes(lock, lockTime, lockTime))
 		}
@@ -97,10 +97,10 @@ func TestRemoveStaleData(t *testing.T) {
 		make("other-5", 0o700, old),
 		make("ace-relay-6", 0o700, old),
 	}
-	lock, err := ownerfile.Acquire(filepath.Join(stays[4], devDatabase+".lock"), "a relay", 1)
+	lock, err := ownerfile.Acquire(filepath.Join(stays[4], devLock), "a relay", 1)
 	must(t, err)
 	defer lock.Release()
-	must(t, os.Chtimes(filepath.Join(stays[4], devDatabase+".lock"), old, old))
+	must(t, os.Chtimes(filepath.Join(stays[4], devLock), old, old))
 	must(t, os.Symlink(stays[2], filepath.Join(dir, "ace-relay-7")))
 	must(t, os.WriteFile(filepath.Join(dir, "ace-relay-8"), nil, 0o600))
 
@@ -114,6 +114,18 @@ func TestRemoveStaleData(t *testing.T) {
 		}
 	}
 	removeStaleData(filepath.Join(dir, "nowhere"))
+
+	// A removal that does not get to its end leaves the lock, by which the rest
+	// is found again. Nothing stops that of root.
+	half := make("ace-relay-9", 0o700, old)
+	inside := filepath.Join(half, "echo")
+	must(t, os.MkdirAll(filepath.Join(inside, "kept"), 0o700))
+	must(t, os.Chmod(inside, 0o500))
+	removeStaleData(dir)
+	if _, err := os.Stat(filepath.Join(half, devLock)); os.Geteuid() != 0 && err != nil {
+		t.Error("half a folder has no lock")
+	}
+	_ = os.Chmod(inside, 0o700)
 }
 
 type address struct {

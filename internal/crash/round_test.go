@@ -100,7 +100,7 @@ var passes = map[string]int{
 // plan draws the next life.
 func (r *round) plan(random *rand.Rand) plan {
 	p := plan{
-		answers: 1 + random.Int64N(120),
+		answers: 1 + random.Int64N(160),
 		after:   time.Duration(random.IntN(3000)) * time.Microsecond,
 		sweep:   []time.Duration{5 * time.Millisecond, 40 * time.Millisecond, time.Minute}[random.IntN(3)],
 		replace: -1,
@@ -124,7 +124,7 @@ func (r *round) plan(random *rand.Rand) plan {
 		p.place = failpoint.Sweep
 	}
 	p.pass = 1 + random.IntN(passes[p.place])
-	p.answers, p.after = 150, 0
+	p.answers, p.after = 200, 0
 	return p
 }
 

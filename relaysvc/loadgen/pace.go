@@ -195,8 +195,8 @@ func (t *tally) work(ctx context.Context, r *run, client int, operation func() e
 		err := operation()
 		now := time.Now()
 		switch {
-		case errors.Is(err, errDone):
-			return
+		case errors.Is(err, errDone), err != nil && ctx.Err() != nil:
+			return // what the end of ctx has cut off is no failure
 		case err != nil:
 			failures++
 			t.fail(err, measured && !now.After(r.end))

@@ -131,6 +131,24 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// TestCutOff does not count what fails because the run was ended.
+func TestCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		r, err := Run(ctx, Pace{Clients: 2, Duration: MaxDuration}, func(int) func() error {
+			return func() error {
+				<-ctx.Done()
+				return fault.New(fault.RelayUnavailable, "cut off")
+			}
+		})
+		must(t, err)
+		if r.Accepted != 0 || len(r.Errors) != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestPaceBounds(t *testing.T) {
 	good := Pace{Clients: 1, Duration: time.Second}
 	for name, change := range map[string]func(*Pace){

@@ -9,7 +9,7 @@ type Status struct {
 	Draining  bool   `json:"draining"`
 	Store     string `json:"store"` // "ok", or what broke it
 	Streams   int    `json:"streams"`
-	Now       int64  `json:"now"`
+	Now       int64  `json:"asked_at"`
 }
 
 // Identity is what the relay knows of an identity.
@@ -46,7 +46,7 @@ type Handle struct {
 	Handle string  `json:"handle"`
 	State  string  `json:"state"` // bound or reserved
 	ACEID  *string `json:"ace_id"`
-	At     int64   `json:"at"`
+	At     int64   `json:"set_at"` // when it was bound or reserved
 }
 
 // Report is what a check of the store found.

@@ -3,7 +3,6 @@ package relayadmin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -32,21 +31,32 @@ type Relay struct {
 	Audit *AuditLog
 }
 
-// Serve answers on ln until ctx ends, closes ln and removes the socket.
+// lastAnswers is how long an answer in progress may still take at the end: the
+// one to a drain is.
+const lastAnswers = 2 * time.Second
+
+// Serve answers on ln until ctx ends, finishes what is in progress, closes ln
+// and removes the socket.
 func Serve(ctx context.Context, ln net.Listener, r Relay) error {
 	server := &http.Server{
 		Handler:           r.handler(),
 		ReadHeaderTimeout: headerLimit,
 		ErrorLog:          log.New(io.Discard, "", 0),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	err := server.Serve(ln)
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ln) }()
+	select {
+	case err := <-ended:
+		return fault.Wrap(fault.StorageFailed, err)
+	case <-ctx.Done():
 	}
-	return fault.Wrap(fault.StorageFailed, err)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	defer cancel()
+	if server.Shutdown(last) != nil {
+		server.Close()
+	}
+	<-ended
+	return nil
 }
 
 // action answers a request with a value to be written as JSON.
