@@ -68,8 +68,9 @@ func isJSON(contentType []string) bool {
 	return err == nil && media == relayapi.MediaJSON
 }
 
-// errNoMemory refuses a body for which there is no room beside those of others.
-var errNoMemory = &fault.Error{Code: relayapi.RateLimited, Msg: "too many bodies at the same time", RetryAfter: 1}
+// errNoMemory refuses a body or a page for which there is no room beside those
+// of others.
+var errNoMemory = &fault.Error{Code: relayapi.RateLimited, Msg: "too much is in memory for others", RetryAfter: 1}
 
 // fill reads the body of a request until its end or past its limit. It takes
 // memory for what has arrived, not for what was announced.

@@ -380,7 +380,7 @@ func TestUnit(t *testing.T) {
 	dir := t.TempDir()
 	service, socket := filepath.Join(dir, "ace-relay.service"), filepath.Join(dir, "ace-relay.socket")
 	// The manual page is not where systemd looks for it.
-	mustWrite(t, service, strings.ReplaceAll(unit, "Documentation=man:ace-relay(1)\n", ""))
+	mustWrite(t, service, strings.ReplaceAll(unit, "Documentation=man:ace-relay(8)\n", ""))
 	mustWrite(t, socket, s.must("relay", "unit", "--socket")+"\n")
 	if out, err := exec.Command(analyze, "verify", service, socket).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("verify: %v: %s", err, out)

@@ -57,7 +57,7 @@ func runRelayUnit(a *app, program, config string) error {
 // nothing else can be written to.
 const serviceUnit = `[Unit]
 Description=ACE relay
-Documentation=man:ace-relay(1)
+Documentation=man:ace-relay(8)
 Wants=network-online.target
 After=network-online.target
 

@@ -22,8 +22,9 @@ const (
 	// eraseDelay is how long the bytes of what was deleted may stay in the log.
 	// Emptying it at every deletion would have each wait for the disk twice.
 	eraseDelay = 2 * time.Second
-	// eraseAgain is the time to the next attempt when a reader was in the way.
-	eraseAgain = 50 * time.Millisecond
+	// resetAgain is the time to the next attempt when a reader was in the way: a
+	// backup can be so for long, and each attempt costs the writer a moment.
+	resetAgain = 50 * time.Millisecond
 )
 
 // keeper keeps the write-ahead log short. It moves pages into the file beside
@@ -37,6 +38,7 @@ type keeper struct {
 	due      chan struct{}   // holds a token when there is something to do
 	erasing  chan chan error // who waits for the log to be empty
 	closing  <-chan struct{} // of the store
+	rest     time.Time       // when to try again; of the loop alone
 	limit    int64           // of pages
 	pages    atomic.Int64    // written since the log began anew
 	busy     sync.Mutex      // held while it is at the disk
@@ -158,17 +160,21 @@ func (k *keeper) loop() {
 
 // work does what is due and returns who still waits.
 func (k *keeper) work(waiting []chan error) []chan error {
+	if time.Now().Before(k.rest) {
+		return waiting
+	}
 	since := k.since.Load()
 	erase := len(waiting) > 0 || since > 0 && k.age(since) >= eraseDelay
 	var err error
-	done := false
+	done := true
 	switch {
 	case erase:
 		done, err = k.reset(truncateLog)
 	case k.pages.Load() >= k.limit:
 		done, err = k.reset(restartLog)
 	}
-	if !erase || !done && err == nil {
+	if !done && err == nil {
+		k.rest = time.Now().Add(resetAgain)
 		return waiting
 	}
 	for _, w := range waiting {
@@ -180,17 +186,18 @@ func (k *keeper) work(waiting []chan error) []chan error {
 // next returns the time until there is something to do, 0 for never.
 func (k *keeper) next(waiting bool) time.Duration {
 	since := k.since.Load()
+	wait := time.Duration(0)
 	switch {
 	case k.state.get() != nil:
 		return 0
-	case waiting:
-		return eraseAgain
+	case waiting || k.pages.Load() >= k.limit:
+		wait = time.Millisecond
 	case since > 0:
-		return max(eraseAgain, eraseDelay-k.age(since))
-	case k.pages.Load() >= k.limit:
-		return eraseAgain
+		wait = max(time.Millisecond, eraseDelay-k.age(since))
+	default:
+		return 0
 	}
-	return 0
+	return max(wait, time.Until(k.rest))
 }
 
 // reset moves the log into the file and begins it anew, and reports whether it
@@ -237,9 +244,15 @@ func (k *keeper) settle() {
 	defer k.busy.Unlock()
 }
 
-// erase returns when nothing that was deleted before is left in the log.
+// erasePatience bounds how long erase waits for a reader, such as a backup,
+// that keeps the log from being emptied.
+const erasePatience = 5 * time.Second
+
+// erase returns when nothing that was deleted before is left in the log. Where
+// a reader is in the way for long, it leaves that to the keeper.
 func (k *keeper) erase(ctx context.Context) error {
 	done := make(chan error, 1)
+	k.since.CompareAndSwap(0, k.clock())
 	select {
 	case k.erasing <- done:
 	case <-k.closing:
@@ -247,9 +260,13 @@ func (k *keeper) erase(ctx context.Context) error {
 	case <-ctx.Done():
 		return storage(ctx.Err())
 	}
+	patience := time.NewTimer(erasePatience)
+	defer patience.Stop()
 	select {
 	case err := <-done:
 		return err
+	case <-patience.C:
+		return nil
 	case <-ctx.Done():
 		return storage(ctx.Err())
 	}
