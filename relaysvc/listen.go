@@ -150,63 +150,96 @@ var (
 // until the client is gone, the registration ends or the relay drains. It
 // reports whether the stream ended as it should, with a drain.
 func (l *listener) run(gone <-chan struct{}) (drained bool) {
-	heartbeat := time.NewTimer(l.server.config.Timeouts.Heartbeat)
-	defer heartbeat.Stop()
-	leave := time.NewTimer(0)
-	if !leave.Stop() {
-		<-leave.C
-	}
-	defer leave.Stop()
-	if !l.event(connectedFrame, eventConnected) {
-		return false
-	}
-	hub := l.server.hub
-	draining := hub.drained
-	more := true
-	for {
-		var woken time.Time
-		if more {
-			// What comes next is looked at again after one part, so that a long
-			// queue does not keep a stream from its end.
-			select {
-			case <-draining:
-				draining = nil
-				leave.Reset(within(hub.spread))
-			case <-leave.C:
-				return l.event(drainFrame, eventDrain)
-			case <-l.stream.ended:
-				return false
-			case <-gone:
-				return false
-			default:
+	w := newWaiting(l, gone)
+	defer w.stop()
+	ok := l.event(connectedFrame, eventConnected)
+	for more := true; ok; {
+		switch signal, woken := w.next(more); signal {
+		case somethingToRead:
+			more, ok = l.forward()
+			if ok && !woken.IsZero() {
+				l.server.metrics.lag.Since(woken)
 			}
-		} else {
-			select {
-			case woken = <-l.stream.woken:
-			case <-heartbeat.C:
-				if !l.event(heartbeatFrame, eventHeartbeat) {
-					return false
-				}
-				heartbeat.Reset(l.server.config.Timeouts.Heartbeat)
-				continue
-			case <-draining:
-				draining = nil
-				leave.Reset(within(hub.spread))
-				continue
-			case <-leave.C:
-				return l.event(drainFrame, eventDrain)
-			case <-l.stream.ended:
-				return false
-			case <-gone:
-				return false
-			}
-		}
-		var ok bool
-		if more, ok = l.forward(); !ok {
+		case silence:
+			ok = l.event(heartbeatFrame, eventHeartbeat)
+		case timeToLeave:
+			return l.event(drainFrame, eventDrain)
+		case over:
 			return false
 		}
-		if !woken.IsZero() {
-			l.server.metrics.lag.Since(woken)
+	}
+	return false
+}
+
+// signal is why a stream stops waiting.
+type signal int
+
+const (
+	somethingToRead signal = iota
+	silence                // since the last heartbeat
+	timeToLeave            // the relay drains
+	over                   // the client is gone, or the registration has ended
+)
+
+// waiting is what a stream waits for.
+type waiting struct {
+	stream    *stream
+	hub       *hub
+	gone      <-chan struct{}
+	draining  <-chan struct{} // nil once it was noticed
+	every     time.Duration   // between heartbeats
+	heartbeat *time.Timer
+	leave     *time.Timer
+}
+
+func newWaiting(l *listener, gone <-chan struct{}) *waiting {
+	every := l.server.config.Timeouts.Heartbeat
+	w := &waiting{
+		stream: l.stream, hub: l.server.hub, gone: gone, draining: l.server.hub.drained,
+		every: every, heartbeat: time.NewTimer(every), leave: time.NewTimer(time.Hour),
+	}
+	w.leave.Stop()
+	return w
+}
+
+func (w *waiting) stop() {
+	w.heartbeat.Stop()
+	w.leave.Stop()
+}
+
+// always can be received from at any time.
+var always = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// next waits for a signal. A stream that knows of more to read need not wait
+// for that, and still gets the others: a long queue does not keep it from its
+// end. With somethingToRead comes when it was queued, where that is known.
+func (w *waiting) next(more bool) (signal, time.Time) {
+	var ready <-chan struct{}
+	if more {
+		ready = always
+	}
+	for {
+		select {
+		case <-ready:
+			return somethingToRead, time.Time{}
+		case at := <-w.stream.woken:
+			return somethingToRead, at
+		case <-w.heartbeat.C:
+			w.heartbeat.Reset(w.every)
+			return silence, time.Time{}
+		case <-w.draining:
+			w.draining = nil
+			w.leave.Reset(within(w.hub.spread))
+		case <-w.leave.C:
+			return timeToLeave, time.Time{}
+		case <-w.stream.ended:
+			return over, time.Time{}
+		case <-w.gone:
+			return over, time.Time{}
 		}
 	}
 }

@@ -115,7 +115,11 @@ func (o Operator) Reserve(ctx context.Context, handle string) error {
 	if !wire.IsHandle(handle) {
 		return fault.New(fault.InvalidArgument, "%.80q is not a handle", handle)
 	}
-	return operatorError(o.server.db.Reserve(ctx, handle, relayapi.Skeleton(handle), o.server.config.Clock()))
+	err := o.server.db.Reserve(ctx, handle, relayapi.Skeleton(handle), o.server.config.Clock())
+	if errors.Is(err, relaydb.Taken) {
+		return fault.New(relayapi.HandleTaken, "%s, or one that looks like it, is bound to an identity for good", handle)
+	}
+	return operatorError(err)
 }
 
 // Release lifts a reservation. A handle that is bound stays bound for good.
@@ -124,7 +128,11 @@ func (o Operator) Release(ctx context.Context, handle string) error {
 	if !wire.IsHandle(handle) {
 		return fault.New(fault.InvalidArgument, "%.80q is not a handle", handle)
 	}
-	return operatorError(o.server.db.Release(ctx, relayapi.Skeleton(handle)))
+	err := o.server.db.Release(ctx, relayapi.Skeleton(handle))
+	if errors.Is(err, relaydb.Unknown) {
+		return fault.New(fault.UnknownPeer, "%s is not reserved", handle)
+	}
+	return operatorError(err)
 }
 
 // Backup copies the store into a new file and checks the copy.
@@ -155,11 +163,8 @@ func operatorError(err error) error {
 	if !errors.As(err, &refusal) {
 		return err
 	}
-	switch refusal {
-	case relaydb.Unknown:
-		return fault.New(fault.UnknownPeer, "the relay does not know it")
-	case relaydb.Taken:
-		return fault.New(relayapi.HandleTaken, "%s", refusal)
+	if refusal == relaydb.Unknown {
+		return fault.New(fault.UnknownPeer, "no such identity is or was registered at this relay")
 	}
 	return fault.Wrap(codes[refusal], refusal)
 }

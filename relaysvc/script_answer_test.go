@@ -35,6 +35,9 @@ func (p *player) perform(c call, stream string) answer {
 		return answer{resp.StatusCode, resp.Header, nil}
 	}
 	defer resp.Body.Close()
+	if resp.Header.Get("Content-Type") == relayapi.MediaStream {
+		return answer{resp.StatusCode, resp.Header, nil} // which has no end
+	}
 	body, err := io.ReadAll(resp.Body)
 	p.check(err)
 	return answer{resp.StatusCode, resp.Header, body}

@@ -89,23 +89,24 @@ func (p *player) quiet(name string) {
 	}
 }
 
-var wakesDone = regexp.MustCompile(`(?m)^ace_relay_wakes_total\{[^}]*\} (\d+)$`)
+var metricLine = regexp.MustCompile(`(?m)^ace_relay_([a-z_]+)(?:\{[^}]*\})? (\d+)$`)
 
-// settled waits until the relay has been told, or has not been told in time,
-// what came of so many wakes since it started.
-func (p *player) settled(count string) {
+// metric waits until the relay counts so many of something, over all labels.
+func (p *player) metric(name, count string) {
 	p.t.Helper()
 	want := p.number(count)
 	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		sum := int64(0)
-		for _, m := range wakesDone.FindAllSubmatch(p.do(call{method: "GET", path: "/metrics"}).body, -1) {
-			sum += p.number(string(m[1]))
+		for _, m := range metricLine.FindAllSubmatch(p.do(call{method: "GET", path: "/metrics"}).body, -1) {
+			if string(m[1]) == name {
+				sum += p.number(string(m[2]))
+			}
 		}
 		if sum == want {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.fail("%d wakes are over", sum)
+			p.fail("%s is %d", name, sum)
 		}
 	}
 }

@@ -288,7 +288,7 @@ var commands = []struct {
 	{form(`gateway (\S+)`), func(p *player, a []string) { p.openGateway(a[0]) }},
 	{form(`gateway (\S+) answers (.+)`), func(p *player, a []string) { p.gateways[a[0]].answers(strings.Fields(a[1])) }},
 	{form(`gateway (\S+) gets (\S+)`), func(p *player, a []string) { p.woken(a[0], a[1]) }},
-	{form(`wakes (\d+)`), func(p *player, a []string) { p.settled(a[0]) }},
+	{form(`metric (\S+) (\d+)`), func(p *player, a []string) { p.metric(a[0], a[1]) }},
 	{form(`gateway (\S+) got nothing else`), func(p *player, a []string) { p.quiet(a[0]) }},
 }
 

@@ -82,7 +82,7 @@ func TestHalfOpenBodies(t *testing.T) {
 	const memory = 8 << 20
 	r := start(t, func(c *relaysvc.Config) {
 		c.Limits.BodyMemory = memory
-		c.Timeouts.Body = 1500 * time.Millisecond
+		c.Timeouts.Body = 4 * time.Second
 	})
 	other := r.bystander()
 	taps := make([]*wireTap, 100)

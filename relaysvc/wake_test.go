@@ -63,30 +63,44 @@ func (s *sink) answers(f func(token string) int) {
 	s.answer = f
 }
 
-// want waits for a request with the token.
-func (s *sink) want(token string) sent {
+// next waits for a request.
+func (s *sink) next() sent {
 	s.t.Helper()
 	select {
 	case c := <-s.calls:
-		if c.token != token {
-			s.t.Fatalf("a wake for %s, want %s", c.token, token)
-		}
 		return c
 	case <-time.After(patience):
-		s.t.Fatalf("no wake for %s", token)
+		s.t.Fatal("no wake came")
 	}
 	return sent{}
+}
+
+// want waits for a request with the token.
+func (s *sink) want(token string) sent {
+	s.t.Helper()
+	c := s.next()
+	if c.token != token {
+		s.t.Fatalf("a wake for %s, want %s", c.token, token)
+	}
+	return c
 }
 
 // wakers starts a relay that offers wake hints to gateways on loopback.
 func wakers(t testing.TB, change func(*relaysvc.Config)) *relay {
 	t.Helper()
 	return start(t, func(c *relaysvc.Config) {
-		c.WakeGateways = []string{relaysvc.LoopbackGateways}
+		offering(c)
 		if change != nil {
 			change(c)
 		}
 	})
+}
+
+// offering has a relay wake gateways on loopback. A request is not given up,
+// and so not sent again, however slow the machine is.
+func offering(c *relaysvc.Config) {
+	c.WakeGateways = []string{relaysvc.LoopbackGateways}
+	c.Timeouts.Wake = time.Hour
 }
 
 func newToken() string { return suite.NewNonce()[:32] }
@@ -196,7 +210,7 @@ func TestWakeBudget(t *testing.T) {
 	r.look("SELECT stored FROM networks", nil, &stored)
 	r.stop()
 	r.run(func(c *relaysvc.Config) {
-		c.WakeGateways = []string{relaysvc.LoopbackGateways}
+		offering(c)
 		c.Limits.NetworkStored = stored + int64(len(gateway)) + 100
 	})
 	refused := a.putWake(gateway, strings.Repeat("a", 101))
@@ -376,12 +390,12 @@ func TestWakeIsDeferred(t *testing.T) {
 	r.quiet(s)
 	r.noted()
 	r.stop()
-	r.run(func(c *relaysvc.Config) { c.WakeGateways = []string{relaysvc.LoopbackGateways} })
+	r.run(offering)
 	r.quiet(s)
 	r.now.Add(1)
 	b, other := r.waking(s)
 	b.queue()
-	got := []string{(<-s.calls).token, (<-s.calls).token}
+	got := []string{s.next().token, s.next().token}
 	if fmt.Sprint(got) != fmt.Sprint([]string{token, other}) && fmt.Sprint(got) != fmt.Sprint([]string{other, token}) {
 		t.Fatalf("wakes for %v, want %s and %s", got, token, other)
 	}
@@ -468,6 +482,8 @@ func TestForgottenTokenOnly(t *testing.T) {
 	a, old := r.waking(s)
 	token := newToken()
 	replaced := make(chan struct{})
+	release := sync.OnceFunc(func() { close(replaced) })
+	defer release()
 	s.answers(func(of string) int {
 		if of == old {
 			<-replaced
@@ -478,7 +494,7 @@ func TestForgottenTokenOnly(t *testing.T) {
 	a.queue()
 	s.want(old)
 	r.expect("ok", a.putWake(s.url, token))
-	close(replaced)
+	release()
 	r.quiet(s)
 	r.now.Add(1)
 	a.queue()
@@ -509,7 +525,7 @@ func TestGatewayThatHangs(t *testing.T) {
 	r.quiet(s)
 	r.stop()
 	// What was in progress is due again.
-	r.run(func(c *relaysvc.Config) { c.WakeGateways = []string{relaysvc.LoopbackGateways} })
+	r.run(offering)
 	hanging.want(token)
 }
 
@@ -523,7 +539,7 @@ func TestWakeAfterACrash(t *testing.T) {
 	r.run(nil) // takes the packet and has nobody who sends wakes
 	a.queue()
 	r.stop()
-	r.run(func(c *relaysvc.Config) { c.WakeGateways = []string{relaysvc.LoopbackGateways} })
+	r.run(offering)
 	s.want(token)
 	r.quiet(s)
 }
@@ -534,6 +550,8 @@ func TestWakesAtOnce(t *testing.T) {
 	s := newSink(t)
 	r := wakers(t, nil)
 	end := make(chan struct{})
+	release := sync.OnceFunc(func() { close(end) })
+	defer release()
 	s.answers(func(string) int { <-end; return http.StatusOK })
 	tokens := map[string]bool{}
 	for range agents {
@@ -542,20 +560,15 @@ func TestWakesAtOnce(t *testing.T) {
 		a.queue()
 	}
 	for range atOnce {
-		select {
-		case c := <-s.calls:
-			delete(tokens, c.token)
-		case <-time.After(patience):
-			t.Fatal("too few wakes")
-		}
+		delete(tokens, s.next().token)
 	}
 	// Those that were queued last have to wait: nobody else is woken now.
 	if len(tokens) != agents-atOnce || len(s.calls) > 0 {
 		t.Fatalf("%d tokens are left, %d more wakes came", len(tokens), len(s.calls))
 	}
-	close(end)
+	release()
 	for range agents - atOnce {
-		delete(tokens, (<-s.calls).token)
+		delete(tokens, s.next().token)
 	}
 	if len(tokens) > 0 {
 		t.Fatalf("%d were not woken", len(tokens))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,7 +29,21 @@ func (a *app) baseDir(variable string, below ...string) string {
 	if dir := a.io.env(variable); filepath.IsAbs(dir) {
 		return dir
 	}
-	return filepath.Join(append([]string{a.io.env("HOME")}, below...)...)
+	return filepath.Join(append([]string{a.homeDir()}, below...)...)
+}
+
+// homeDir returns the user's home. Where the environment names none, as under a
+// service manager, it is that of the user's account; state never goes to
+// whatever folder happens to be the current one.
+func (a *app) homeDir() string {
+	if dir := a.io.env("HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	account, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err == nil && filepath.IsAbs(account.HomeDir) {
+		return account.HomeDir
+	}
+	return "/"
 }
 
 func (a *app) identitiesDir() string { return filepath.Join(a.dataDir(), "identities") }

@@ -82,7 +82,10 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 	dev := o.settings.dev
 	loaded, problems := o.settings.load(a)
 	if err := relayProblems(problems); err != nil {
-		return withHint(err, "ace relay serve --dev runs a relay for development")
+		if !dev {
+			err = withHint(err, "ace relay serve --dev runs a relay for development")
+		}
+		return err
 	}
 	if o.printConfig && a.flags.json {
 		return hintf(usagef("--print-config prints TOML"), "ace relay check-config --print --json has the same as JSON")
@@ -101,6 +104,10 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 	if dev {
 		return runDevRelay(ctx, a, o.developer, config, loaded)
 	}
+	socket, err := socketPath(loaded.Data, loaded.AdminSocket)
+	if err != nil {
+		return err
+	}
 	a.io.catchSignals()
 	server, err := relaysvc.New(config)
 	if fault.CodeOf(err) == fault.InvalidArgument {
@@ -110,7 +117,7 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	admin, err := startAdmin(ctx, server, loaded.Data, loaded.AdminSocket)
+	admin, err := startAdmin(ctx, server, loaded.Data, socket)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (t *adminTarget) admin(a *app, do func(*relayadmin.Client) error) error {
 	defer c.Close()
 	err := do(c)
 	if fault.CodeOf(err) == fault.RelayUnavailable {
-		return withHint(err, "start it with ace relay serve, or name the folder of its store with --data")
+		return withHint(err, "start one with ace relay serve, or say which with --data DIR or --admin-socket PATH, as its ready line has them")
 	}
 	return err
 }

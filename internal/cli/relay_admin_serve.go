@@ -17,13 +17,21 @@ type adminServer struct {
 	ended  chan error
 }
 
-// startAdmin serves the admin socket of a relay, beside its store unless
-// another path is given, until it is stopped. The store is open by then, so
-// that nobody else serves there.
-func startAdmin(ctx context.Context, server *relaysvc.Server, data, socket string) (*adminServer, error) {
+// socketPath returns the path of a relay's admin socket: beside its store
+// unless another is given. A path that is too long is an error of usage.
+func socketPath(data, socket string) (string, error) {
 	if socket == "" {
 		socket = filepath.Join(data, adminSocket)
 	}
+	if err := relayadmin.CheckPath(socket); err != nil {
+		return "", hintf(usagef("%v", err), "--admin-socket gives it a shorter one, in a folder of your own")
+	}
+	return socket, nil
+}
+
+// startAdmin serves the admin socket of a relay until it is stopped. The store
+// is open by then, so that nobody else serves beside it.
+func startAdmin(ctx context.Context, server *relaysvc.Server, data, socket string) (*adminServer, error) {
 	audit, err := relayadmin.OpenAuditLog(filepath.Join(data, "audit.log"))
 	if err != nil {
 		return nil, err

@@ -114,6 +114,9 @@ func (o *relayBench) run(ctx context.Context, do func(ctx context.Context, own b
 	if err := o.checkURL(); err != nil {
 		return err
 	}
+	if o.clients < 1 || o.recipients < 1 || o.size < 1 {
+		return usagef("--clients, --recipients and --size are at least 1")
+	}
 	own := o.url == ""
 	if own {
 		r, err := o.app.startThrowaway(ctx)
@@ -139,7 +142,7 @@ func (o *relayBench) run(ctx context.Context, do func(ctx context.Context, own b
 	if err := do(ctx, own, l); err != nil {
 		return err
 	}
-	return context.Cause(ctx)
+	return hintf(context.Cause(ctx), "what was printed was measured until then")
 }
 
 // checkURL refuses a relay that others may be using, unless the caller says

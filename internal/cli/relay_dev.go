@@ -121,10 +121,10 @@ func runDevRelay(ctx context.Context, a *app, o devOptions, c relaysvc.Config, l
 	}
 	defer d.ln.Close()
 	remove, err := d.prepareData()
+	defer remove()
 	if err != nil {
 		return err
 	}
-	defer remove()
 	return d.withServer(ctx)
 }
 
@@ -132,6 +132,9 @@ func runDevRelay(ctx context.Context, a *app, o devOptions, c relaysvc.Config, l
 func (d *devRun) prepare() (err error) {
 	if d.o.echo && d.config.PublicURL != "" && !onLoopback(d.config.PublicURL) {
 		return usagef("--echo is for a relay on loopback, not at %s", d.config.PublicURL)
+	}
+	if err := checkReadyFile(d.o.readyFile); err != nil {
+		return err
 	}
 	if d.o.chaos == "" {
 		return nil
@@ -209,12 +212,19 @@ func (d *devRun) prepareData() (remove func(), err error) {
 	remove = func() {}
 	if d.ready.Data == "" {
 		if d.ready.Data, err = os.MkdirTemp("", devTempPrefix); err != nil {
-			return nil, fault.Wrap(fault.StorageFailed, err)
+			return remove, fault.Wrap(fault.StorageFailed, err)
 		}
 		remove = func() { removeData(d.ready.Data) }
 	}
 	d.config.DBPath = filepath.Join(d.ready.Data, devDatabase)
-	return remove, nil
+	// A throwaway relay has to start wherever temporary files are, and can do
+	// without a socket that nobody asked for.
+	d.ready.Admin, err = socketPath(d.ready.Data, d.loaded.AdminSocket)
+	if err != nil && d.loaded.AdminSocket == "" {
+		d.warn("commands for operators do not reach this relay: %v", err)
+		err = nil
+	}
+	return remove, err
 }
 
 // withServer opens the store, fills it, and serves until the end.
@@ -227,12 +237,13 @@ func (d *devRun) withServer(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	admin, err := startAdmin(ctx, server, d.ready.Data, d.loaded.AdminSocket)
-	if err != nil {
-		return err
+	if d.ready.Admin != "" {
+		admin, failed := startAdmin(ctx, server, d.ready.Data, d.ready.Admin)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, admin.stop()) }()
 	}
-	defer func() { err = errors.Join(err, admin.stop()) }()
-	d.ready.Admin = admin.socket
 	if err := d.moveOperations(server); err != nil {
 		return err
 	}

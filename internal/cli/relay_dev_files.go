@@ -19,7 +19,35 @@ const (
 	// to see whether a relay holds it: one that is just starting has not
 	// locked it yet.
 	devLockAge = 10 * time.Second
+	readyLimit = 64 << 10 // bytes of a ready line
 )
+
+// checkReadyFile refuses to replace, and to remove at the end, what is anything
+// but a ready line that a killed relay left, or an empty file.
+func checkReadyFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil // it is not there, or writing it says why it cannot be
+	}
+	if !info.Mode().IsRegular() {
+		return usagef("--ready-file: %s is no ordinary file", path)
+	}
+	if info.Size() == 0 {
+		return nil
+	}
+	var text []byte
+	if info.Size() <= readyLimit {
+		text, err = os.ReadFile(path)
+	}
+	var line relayReady
+	if err != nil || json.Unmarshal(text, &line) != nil || line.Event != "ready" {
+		return usagef("--ready-file: %s is there and holds something else than a ready line", path)
+	}
+	return nil
+}
 
 // writeReadyFile writes the ready line to the file of --ready-file and returns
 // what removes it again, if it is still about this relay.

@@ -42,5 +42,9 @@ func (d *devRun) openSeed() (r io.Reader, done func(), err error) {
 	if err != nil {
 		return nil, nil, usagef("--seed: %v", err)
 	}
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		f.Close()
+		return nil, nil, usagef("--seed: %s is a folder", d.o.seed)
+	}
 	return f, func() { f.Close() }, nil
 }

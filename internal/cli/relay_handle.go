@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
 )
 
@@ -53,7 +55,11 @@ good and cannot be reserved.`,
 	}
 	return a.adminLeaf(c, 1, -1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
 		return a.forEach(ctx, args, func(handle string) error {
-			if err := r.Reserve(ctx, handle); err != nil {
+			err := r.Reserve(ctx, handle)
+			if fault.CodeOf(err) == relayapi.HandleTaken {
+				return hintf(err, "ace relay handle list shows whose it is; ace relay id suspend takes an identity out of sight")
+			}
+			if err != nil {
 				return err
 			}
 			return a.print(relayDone{"reserved", handle})
@@ -65,7 +71,11 @@ func newRelayHandleReleaseCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "release HANDLE...", Short: "Let reserved handles be claimed again"}
 	return a.adminLeaf(c, 1, -1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
 		return a.forEach(ctx, args, func(handle string) error {
-			if err := r.Release(ctx, handle); err != nil {
+			err := r.Release(ctx, handle)
+			if fault.CodeOf(err) == fault.UnknownPeer {
+				return hintf(err, "ace relay handle list shows what is; a bound handle cannot be released")
+			}
+			if err != nil {
 				return err
 			}
 			return a.print(relayDone{"released", handle})

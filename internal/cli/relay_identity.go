@@ -2,10 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
 )
 
@@ -15,6 +19,44 @@ const listPage = 500
 func newRelayIdentityCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "id", Aliases: []string{"identity"}, Short: "Look after the identities that a relay serves"},
 		newRelayIdentityListCmd(a), newRelayIdentityShowCmd(a), newRelaySuspendCmd(a), newRelayResumeCmd(a), newRelayPurgeCmd(a))
+}
+
+// identityLeaf completes a command about an identity, its first argument: an
+// ACE ID, or as much of one as ace relay id list shows on a terminal.
+func (a *app) identityLeaf(c *cobra.Command, answer any, do func(ctx context.Context, r *relayadmin.Client, aceID string) error) *cobra.Command {
+	return a.adminLeaf(c, 1, 1, answer, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+		aceID, err := wholeID(ctx, r, args[0])
+		if err == nil {
+			err = do(ctx, r, aceID)
+		}
+		if fault.CodeOf(err) == fault.UnknownPeer {
+			err = withHint(err, "ace relay id list has those that it knows")
+		}
+		return err
+	})
+}
+
+// wholeID returns the ACE ID that the relay knows by its start. What is no
+// start of one is left for the relay to judge.
+func wholeID(ctx context.Context, r *relayadmin.Client, typed string) (string, error) {
+	start := strings.TrimSuffix(strings.TrimPrefix(typed, "ace:sha256:"), "…")
+	if wire.IsACEID(typed) || len(start) < idPrefix || !isIDPrefix(start) {
+		return typed, nil
+	}
+	// Those with this start are the next ones after it, which is none itself.
+	next, err := r.Identities(ctx, "ace:sha256:"+start, 2)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, i := range next {
+		ids = append(ids, i.ACEID)
+	}
+	aceID, err := completeID(typed, ids)
+	if errors.Is(err, errNoPrefix) {
+		return "", fault.New(fault.UnknownPeer, "no identity whose ACE ID starts so is or was registered at this relay")
+	}
+	return aceID, err
 }
 
 type relayIdentity relayadmin.Identity
@@ -73,8 +115,8 @@ func newRelayIdentityListCmd(a *app) *cobra.Command {
 
 func newRelayIdentityShowCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "show ACE_ID", Short: "Show what the relay keeps of an identity"}
-	return a.adminLeaf(c, 1, 1, relayIdentity{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
-		i, err := r.Identity(ctx, args[0])
+	return a.identityLeaf(c, relayIdentity{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+		i, err := r.Identity(ctx, aceID)
 		if err != nil {
 			return err
 		}
@@ -90,21 +132,21 @@ func newRelaySuspendCmd(a *app) *cobra.Command {
 an identity that the relay does not know, and no lookup finds it. What is queued
 stays its owner's to fetch. ace relay id resume ends it.`,
 	}
-	return a.adminLeaf(c, 1, 1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
-		if err := r.Suspend(ctx, args[0]); err != nil {
+	return a.identityLeaf(c, relayDone{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+		if err := r.Suspend(ctx, aceID); err != nil {
 			return err
 		}
-		return a.print(relayDone{"suspended", args[0]})
+		return a.print(relayDone{"suspended", aceID})
 	})
 }
 
 func newRelayResumeCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "resume ACE_ID", Short: "End the suspension of an identity"}
-	return a.adminLeaf(c, 1, 1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
-		if err := r.Resume(ctx, args[0]); err != nil {
+	return a.identityLeaf(c, relayDone{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+		if err := r.Resume(ctx, aceID); err != nil {
 			return err
 		}
-		return a.print(relayDone{"resumed", args[0]})
+		return a.print(relayDone{"resumed", aceID})
 	})
 }
 
@@ -121,8 +163,8 @@ The question is answered by typing the ACE ID; a script gives --yes and
 --confirm ACE_ID.`,
 	}
 	c.Flags().StringVar(&confirmed, "confirm", "", "with --yes: the `ACE_ID` once more")
-	return a.adminLeaf(c, 1, 1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
-		i, err := r.Identity(ctx, args[0])
+	return a.identityLeaf(c, relayDone{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+		i, err := r.Identity(ctx, aceID)
 		if err != nil {
 			return err
 		}
@@ -130,9 +172,9 @@ The question is answered by typing the ACE ID; a script gives --yes and
 		if err := a.confirmName(ctx, question, i.ACEID, confirmed); err != nil {
 			return err
 		}
-		if err := r.Purge(ctx, args[0]); err != nil {
+		if err := r.Purge(ctx, aceID); err != nil {
 			return err
 		}
-		return a.print(relayDone{"purged", args[0]})
+		return a.print(relayDone{"purged", aceID})
 	})
 }

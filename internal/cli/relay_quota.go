@@ -30,8 +30,8 @@ func (q relayQuota) text(p *page) {
 
 func newRelayQuotaShowCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "show ACE_ID", Short: "Show the bounds of an identity's queue and what is in it"}
-	return a.adminLeaf(c, 1, 1, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
-		return printQuota(ctx, a, r, args[0])
+	return a.identityLeaf(c, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+		return printQuota(ctx, a, r, aceID)
 	})
 }
 
@@ -60,18 +60,21 @@ stays, also where it is more than that.`,
 	f.Int64Var(&quota.Entries, "entries", 0, "most packets `N` in the queue")
 	f.Int64Var(&quota.Bytes, "bytes", 0, "most bytes `N` in the queue")
 	f.BoolVar(&unset, "default", false, "give it the relay's own bounds again")
-	return a.adminLeaf(c, 1, 1, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+	return a.identityLeaf(c, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		both := f.Changed("entries") && f.Changed("bytes")
 		if unset == (f.Changed("entries") || f.Changed("bytes")) || !unset && !both {
 			return usagef("give --entries and --bytes, or --default")
+		}
+		if both && (quota.Entries < 1 || quota.Bytes < 1) {
+			return hintf(usagef("--entries and --bytes are at least 1"), "ace relay id suspend lets nothing in")
 		}
 		next := &quota
 		if unset {
 			next = nil
 		}
-		if err := r.SetQuota(ctx, args[0], next); err != nil {
+		if err := r.SetQuota(ctx, aceID, next); err != nil {
 			return err
 		}
-		return printQuota(ctx, a, r, args[0])
+		return printQuota(ctx, a, r, aceID)
 	})
 }

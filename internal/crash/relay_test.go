@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -144,6 +145,9 @@ var scratch string
 
 // build compiles the program with failpoints, once.
 var build = sync.OnceValues(func() (string, error) {
+	if err := lookAtSource(); err != nil {
+		return "", err
+	}
 	binary := filepath.Join(scratch, "ace")
 	c := exec.Command("go", "build", "-tags", "failpoint", "-o", binary, "github.com/ace-toolkit/ace/cmd/ace")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -152,6 +156,19 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	return binary, nil
 })
+
+// lookAtSource opens every folder of the module. Go's test cache follows what a
+// test opens, not what the compiler that it starts reads, and would answer for
+// a program that has changed since.
+func lookAtSource() error {
+	const module = "../.."
+	return filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != module && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		return err
+	})
+}
 
 func program(t *testing.T) string {
 	t.Helper()

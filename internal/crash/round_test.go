@@ -75,13 +75,16 @@ func (r *round) newAgent() *agent {
 type plan struct {
 	place   string        // at which the relay dies, "" for none
 	pass    int           // of that place
-	answers int64         // after which it is killed otherwise
+	answers int64         // after which it is killed otherwise; compared ends it when all agents were
 	after   time.Duration // from the last of these answers, or from the start when there are none
 	sweep   time.Duration
 	forward int64 // seconds that the clock is put forward before
 	replace int   // index of the agent that another replaces, or -1
 	signal  syscall.Signal
 }
+
+// compared is no number of answers.
+const compared = -1
 
 const (
 	day  = wire.ContactRequestTTLSeconds + 301
@@ -130,7 +133,7 @@ func (r *round) plan(random *rand.Rand) plan {
 
 // last is the life that ends a round: it goes on until everything was compared.
 func last() plan {
-	return plan{answers: 300, sweep: time.Minute, replace: -1, signal: syscall.SIGTERM}
+	return plan{answers: compared, sweep: time.Minute, replace: -1, signal: syscall.SIGTERM}
 }
 
 func (p plan) environment(ahead int64) []string {
@@ -157,7 +160,11 @@ func (r *round) live(n int, p plan) {
 	if p.answers == 0 && p.place == "" {
 		l.endAfter(p.after)
 	}
-	end := l.endAfter(patience)
+	longest := patience
+	if p.answers == compared {
+		longest *= 6
+	}
+	end := l.endAfter(longest)
 	var workers sync.WaitGroup
 	if relay.waitReady(ctx) {
 		l.work(&workers)

@@ -33,7 +33,14 @@ func (p *Listening) check() error {
 		return fault.New(fault.InvalidArgument, "%d streams, outside [1, %d]", p.Streams, MaxStreams)
 	}
 	pace := Pace{Clients: 1, Duration: p.Duration, Rate: p.Rate}
-	return pace.check()
+	if err := pace.check(); err != nil {
+		return err
+	}
+	// When each send left is kept until its events have come.
+	if sends := p.Rate * p.Duration.Seconds(); sends > MaxCount {
+		return fault.New(fault.InvalidArgument, "%.0f sends, more than %d", sends, MaxCount)
+	}
+	return nil
 }
 
 // ListenResult is what the streams got.

@@ -45,7 +45,7 @@ func (p *Pace) check() error {
 		return fault.New(fault.InvalidArgument, "a duration of %v, outside (0, %v]", p.Duration, MaxDuration)
 	case p.Count < 0 || p.Count > MaxCount:
 		return fault.New(fault.InvalidArgument, "a count of %d, outside [0, %d]", p.Count, MaxCount)
-	case p.Rate < 0 || p.Rate > MaxCount:
+	case !(p.Rate >= 0 && p.Rate <= MaxCount): // also what is no number
 		return fault.New(fault.InvalidArgument, "a rate of %g a second, outside [0, %d]", p.Rate, MaxCount)
 	}
 	if p.Count == 0 {

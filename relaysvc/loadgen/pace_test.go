@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"testing"
@@ -160,6 +161,7 @@ func TestPaceBounds(t *testing.T) {
 		"negative count":    func(p *Pace) { p.Count = -1 },
 		"too great a count": func(p *Pace) { p.Count = MaxCount + 1 },
 		"negative rate":     func(p *Pace) { p.Rate = -1 },
+		"no rate":           func(p *Pace) { p.Rate = math.NaN() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := good

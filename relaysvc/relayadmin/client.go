@@ -163,8 +163,10 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any) 
 	return fault.Wrap(fault.RelayProtocolError, json.Unmarshal(answer, into))
 }
 
+// unreachable says why no relay answers. At a path that is too long for a socket
+// none can.
 func (c *Client) unreachable(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	if CheckPath(c.path) != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fault.New(fault.RelayUnavailable, "no relay runs with the socket %s", c.path)
 	}
 	return fault.Wrap(fault.RelayUnavailable, err)

@@ -1,6 +1,7 @@
 package relayadmin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -100,7 +101,8 @@ func (r Relay) handler() http.Handler {
 	for pattern, change := range changes {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
 			var answer any
-			err := r.Audit.record(r.Status(q.Context()).Now, change.name, target(q), func() (err error) {
+			line := auditLine{At: r.Status(q.Context()).Now, Action: change.name, Target: target(q), Request: request(q)}
+			err := r.Audit.record(line, func() (err error) {
 				answer, err = change.do(r, q)
 				return err
 			})
@@ -108,6 +110,17 @@ func (r Relay) handler() http.Handler {
 		})
 	}
 	return mux
+}
+
+// request is the body of a request, for the audit log, which leaves it to be
+// read again. One that is no JSON is refused by the action.
+func request(q *http.Request) json.RawMessage {
+	text, _ := io.ReadAll(io.LimitReader(q.Body, maxBody))
+	q.Body = io.NopCloser(bytes.NewReader(text))
+	if !json.Valid(text) {
+		return nil
+	}
+	return text
 }
 
 // target is what a request is about, for the audit log.

@@ -14,12 +14,20 @@ import (
 // maxSocketPath is what every system takes as the path of a socket, in bytes.
 const maxSocketPath = 103
 
-// Listen makes the socket, mode 0600, in a folder of mode 0700. It takes the
-// place of one that an ended relay left: call it when the store is locked, so
-// that no other relay serves there. Codes: invalid_argument, storage_failed.
-func Listen(path string) (net.Listener, error) {
+// CheckPath refuses a path that no socket can have. Code: invalid_argument.
+func CheckPath(path string) error {
 	if len(path) > maxSocketPath {
-		return nil, fault.New(fault.InvalidArgument, "the path of the admin socket has %d bytes, more than %d: %s", len(path), maxSocketPath, path)
+		return fault.New(fault.InvalidArgument, "the path of the admin socket has %d bytes, more than %d: %s", len(path), maxSocketPath, path)
+	}
+	return nil
+}
+
+// Listen makes the socket, mode 0600, in a folder of mode 0700. It takes the
+// place of one that an ended relay left, never of one that is served. Codes:
+// invalid_argument, lock_busy, storage_failed.
+func Listen(path string) (net.Listener, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
 	}
 	if err := ownerfile.EnsureDir(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -38,7 +46,8 @@ func Listen(path string) (net.Listener, error) {
 	return ln, nil
 }
 
-// removeSocket removes a socket, and nothing else that has its name.
+// removeSocket removes a socket that nobody serves, and nothing else that has
+// its name.
 func removeSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -48,6 +57,10 @@ func removeSocket(path string) error {
 		return fault.Wrap(fault.StorageFailed, err)
 	case info.Mode().Type() != fs.ModeSocket:
 		return fault.New(fault.StorageFailed, "%s is there and no socket", path)
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return fault.New(fault.LockBusy, "another relay serves the admin socket %s", path)
 	}
 	return fault.Wrap(fault.StorageFailed, os.Remove(path))
 }

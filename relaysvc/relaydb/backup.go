@@ -29,22 +29,20 @@ func (b Backup) Restorable() bool { return len(b.Problems) == 0 }
 // Backup copies the store into a new file, mode 0600, while the relay serves:
 // one moment of it, without what was deleted before. The copy is then opened
 // and checked like any store, and says in itself what came of that. The file
-// appears under its name when all of that is done.
+// appears under its name when all of that is done, and never replaces another;
+// until then it is path.partial. One backup is made at a time.
 // Code: storage_failed, also when the file exists.
 func (d *DB) Backup(ctx context.Context, path string, now int64) (Backup, error) {
+	d.copying.Lock()
+	defer d.copying.Unlock()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return Backup{}, fault.New(fault.StorageFailed, "%s exists", path)
+		return Backup{}, fault.New(fault.StorageFailed, "%s is there already, and a backup replaces nothing", path)
 	}
 	partial := path + ".partial"
-	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Backup{}, fault.Wrap(fault.StorageFailed, err)
+	if err := makeEmpty(partial); err != nil {
+		return Backup{}, err
 	}
-	f, err := os.OpenFile(partial, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return Backup{}, fault.Wrap(fault.StorageFailed, err)
-	}
-	f.Close()
-	defer os.Remove(partial)
+	defer func() { _ = removeStore(partial) }()
 	if err := d.copyInto(ctx, partial); err != nil {
 		return Backup{}, err
 	}
@@ -56,10 +54,24 @@ func (d *DB) Backup(ctx context.Context, path string, now int64) (Backup, error)
 	if b.SHA256, b.Size, err = sumFile(partial); err != nil {
 		return b, err
 	}
-	if err := os.Rename(partial, path); err != nil {
+	// A link, unlike a rename, never replaces a file.
+	if err := os.Link(partial, path); err != nil {
 		return b, fault.Wrap(fault.StorageFailed, err)
 	}
 	return b, ownerfile.SyncDir(filepath.Dir(path))
+}
+
+// makeEmpty makes a file, mode 0600, in the place of what a backup left there
+// that was cut short.
+func makeEmpty(path string) error {
+	if err := removeStore(path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	return fault.Wrap(fault.StorageFailed, f.Close())
 }
 
 // copyInto needs a connection of its own: the pool's may write nowhere.

@@ -1,9 +1,12 @@
 package relaydb_test
 
 import (
+	"bytes"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,13 +108,13 @@ func TestRestoreGoesOnInANewGeneration(t *testing.T) {
 	}
 	r, err := relaydb.Restore(ctx, copied, path, true, now+9)
 	must(t, err)
-	if r.Generation != 2 || r.Replaced == "" {
+	if r.Generation != now+9 || r.Replaced == "" {
 		t.Fatalf("restored %+v", r)
 	}
 	d = open(t, path)
 	enqueue(t, d, packet("alice", "bob", "new"))
 	got := queue(t, d, "alice")
-	if len(got) != 2 || got[0].StreamID != "1-1" || got[1].StreamID != "2-2" {
+	if len(got) != 2 || got[0].StreamID != "1-1" || got[1].StreamID != fmt.Sprint(now+9, "-2") {
 		t.Fatalf("queue %v", got)
 	}
 	if d.RestoredAt() != now+9 {
@@ -140,8 +143,232 @@ func TestRestoreRefusesWhatIsNoWholeBackup(t *testing.T) {
 		if _, err := relaydb.Restore(ctx, from, target, false, now); fault.CodeOf(err) != fault.StorageFailed {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := os.Stat(target); err == nil {
-			t.Errorf("%s: a store was left", name)
+	}
+	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock")
+}
+
+// wantFiles compares the names in a folder.
+func wantFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("files %q, want %q", got, want)
+	}
+}
+
+// backedUp is a folder with a store, closed, of one packet and its backup
+// copy.db.
+func backedUp(t *testing.T) (dir, path, copied string) {
+	t.Helper()
+	dir = dataDir(t)
+	path, copied = filepath.Join(dir, "relay.db"), filepath.Join(dir, "copy.db")
+	d := open(t, path)
+	registered(t, d, "alice")
+	enqueue(t, d, packet("alice", "bob", "before"))
+	_, err := d.Backup(ctx, copied, now)
+	must(t, err)
+	must(t, d.Close())
+	return dir, path, copied
+}
+
+// TestRestoreIsAboveAStoreThatIsLost: the same backup restored twice where
+// nothing is known of the store between gives no stream ID twice.
+func TestRestoreIsAboveAStoreThatIsLost(t *testing.T) {
+	dir, _, copied := backedUp(t)
+	for i, name := range []string{"one", "two"} {
+		r, err := relaydb.Restore(ctx, copied, filepath.Join(dir, name, "relay.db"), false, now+int64(i))
+		must(t, err)
+		if r.Generation != now+int64(i) {
+			t.Fatalf("%s: generation %d", name, r.Generation)
+		}
+	}
+	// With a clock that is behind, it is above what is there all the same.
+	r, err := relaydb.Restore(ctx, copied, filepath.Join(dir, "two", "relay.db"), true, 5)
+	must(t, err)
+	if r.Generation != now+2 {
+		t.Fatalf("generation %d", r.Generation)
+	}
+}
+
+// TestRestoreReplacesAStoreThatCannotBeRead, and keeps it with all its files.
+func TestRestoreReplacesAStoreThatCannotBeRead(t *testing.T) {
+	dir, path, copied := backedUp(t)
+	for _, ending := range []string{"", "-wal", "-shm", "-journal"} {
+		must(t, os.WriteFile(path+ending, []byte("no database"+ending), 0o600))
+	}
+	r, err := relaydb.Restore(ctx, copied, path, true, now)
+	must(t, err)
+	if r.Generation != now {
+		t.Fatalf("restored %+v", r)
+	}
+	aside := filepath.Base(r.Replaced)
+	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock", "relay.db.replaced-"+fmt.Sprint(now),
+		aside+"-journal", aside+"-shm", aside+"-wal")
+	d := open(t, path)
+	if got := queue(t, d, "alice"); len(got) != 1 {
+		t.Fatalf("queue %v", got)
+	}
+	must(t, d.Close())
+	if _, err := relaydb.Restore(ctx, copied, path, true, now); fault.CodeOf(err) != fault.StorageFailed {
+		t.Fatalf("what was kept is replaced: %v", err)
+	}
+	if text, err := os.ReadFile(r.Replaced); err != nil || string(text) != "no database" {
+		t.Fatalf("kept %q, %v", text, err)
+	}
+}
+
+// TestRestoreKeepsWhatStandsInTheLog of a store that was killed.
+func TestRestoreKeepsWhatStandsInTheLog(t *testing.T) {
+	dir, path, copied := backedUp(t)
+	killed := filepath.Join(dir, "killed", "relay.db")
+	must(t, os.Mkdir(filepath.Dir(killed), 0o700))
+	d := open(t, path)
+	enqueue(t, d, packet("alice", "bob", "in the log alone"))
+	for _, ending := range []string{"", "-wal"} {
+		text, err := os.ReadFile(path + ending)
+		must(t, err)
+		must(t, os.WriteFile(killed+ending, text, 0o600))
+	}
+	must(t, d.Close())
+	r, err := relaydb.Restore(ctx, copied, killed, true, now)
+	must(t, err)
+	wantFiles(t, filepath.Dir(killed), "relay.db", "relay.db.lock", filepath.Base(r.Replaced))
+	if old, err := relaydb.VerifyFile(ctx, r.Replaced, now); err != nil || old.Entries != 2 {
+		t.Fatalf("the replaced store: %+v, %v", old, err)
+	}
+}
+
+// TestWhatACutRestoreLeftIsNotPlayedIn: a log that stands beside a store which
+// was being made belongs to no other.
+func TestWhatACutRestoreLeftIsNotPlayedIn(t *testing.T) {
+	dir, path, copied := backedUp(t)
+	d := open(t, path)
+	enqueue(t, d, packet("alice", "bob", "in the log alone"))
+	log, err := os.ReadFile(path + "-wal")
+	must(t, err)
+	must(t, d.Close())
+	target := filepath.Join(dir, "other", "relay.db")
+	must(t, os.Mkdir(filepath.Dir(target), 0o700))
+	must(t, os.WriteFile(target+".restoring-wal", log, 0o600))
+	if _, err = relaydb.Restore(ctx, copied, target, false, now); err != nil {
+		t.Fatal(err)
+	}
+	r, err := relaydb.VerifyFile(ctx, target, now)
+	must(t, err)
+	if r.Entries != 1 {
+		t.Fatalf("%d packets", r.Entries)
+	}
+
+	d = open(t, path)
+	again := filepath.Join(dir, "again.db")
+	must(t, os.WriteFile(again+".partial-wal", log, 0o600))
+	must(t, os.WriteFile(again+".partial", log, 0o600))
+	b, err := d.Backup(ctx, again, now)
+	must(t, err)
+	if b.Entries != 2 || !b.Restorable() {
+		t.Fatalf("backup %+v", b)
+	}
+	must(t, d.Close())
+	wantFiles(t, dir, "again.db", "copy.db", "other", "relay.db", "relay.db.lock")
+}
+
+// TestBackupsOfOneNameAtOnce: one of them is made.
+func TestBackupsOfOneNameAtOnce(t *testing.T) {
+	dir := dataDir(t)
+	d := open(t, filepath.Join(dir, "relay.db"))
+	errs := make(chan error, 4)
+	for range cap(errs) {
+		go func() {
+			_, err := d.Backup(ctx, filepath.Join(dir, "copy.db"), now)
+			errs <- err
+		}()
+	}
+	made := 0
+	for range cap(errs) {
+		switch err := <-errs; {
+		case err == nil:
+			made++
+		case !strings.Contains(err.Error(), "is there already"):
+			t.Error(err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d were made", made)
+	}
+	must(t, d.Close())
+	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock")
+}
+
+// TestVerifyLeavesABackupAlone: its bytes and its folder stay as they are.
+func TestVerifyLeavesABackupAlone(t *testing.T) {
+	dir, path, copied := backedUp(t)
+	before, err := os.ReadFile(copied)
+	must(t, err)
+	_, err = relaydb.VerifyFile(ctx, copied, now)
+	must(t, err)
+	after, err := os.ReadFile(copied)
+	must(t, err)
+	if !bytes.Equal(before, after) {
+		t.Error("the backup changed")
+	}
+	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock")
+	d := open(t, path)
+	if _, err := relaydb.VerifyFile(ctx, path, now); fault.CodeOf(err) != fault.LockBusy {
+		t.Errorf("a store in use: %v", err)
+	}
+	must(t, d.Close())
+}
+
+// TestAStoreBehindALinkIsTheSame: it has one lock, and a restore goes where it
+// is.
+func TestAStoreBehindALinkIsTheSame(t *testing.T) {
+	dir, path, copied := backedUp(t)
+	link := filepath.Join(dir, "other", "relay.db")
+	must(t, os.Mkdir(filepath.Dir(link), 0o700))
+	must(t, os.Symlink(path, link))
+	d := open(t, link)
+	_, opened := relaydb.Open(ctx, path, now)
+	_, verified := relaydb.VerifyFile(ctx, link, now)
+	_, restored := relaydb.Restore(ctx, copied, link, true, now)
+	for what, err := range map[string]error{"opened": opened, "verified": verified, "restored": restored} {
+		if fault.CodeOf(err) != fault.LockBusy {
+			t.Errorf("%s while in use: %v", what, err)
+		}
+	}
+	must(t, d.Close())
+	r, err := relaydb.Restore(ctx, copied, link, true, now)
+	must(t, err)
+	if r.Replaced != path+".replaced-"+fmt.Sprint(now) {
+		t.Errorf("kept at %s", r.Replaced)
+	}
+	wantFiles(t, filepath.Dir(link), "relay.db")
+
+	// The folder behind the link is the owner's alone too.
+	must(t, os.Chmod(dir, 0o755))
+	if _, err := relaydb.Open(ctx, link, now); fault.CodeOf(err) != fault.StorageFailed {
+		t.Errorf("in an open folder: %v", err)
+	}
+}
+
+// TestStoresOfOtherVersionsAndOtherFiles are refused with what they are.
+func TestStoresOfOtherVersionsAndOtherFiles(t *testing.T) {
+	_, _, copied := backedUp(t)
+	db, err := sql.Open("sqlite", copied)
+	must(t, err)
+	_, err = db.Exec("PRAGMA user_version = 99")
+	must(t, err)
+	must(t, db.Close())
+	other := filepath.Join(filepath.Dir(copied), "other.db")
+	must(t, os.WriteFile(other, nil, 0o600))
+	for path, want := range map[string]string{copied: "schema version 99, this program knows 2", other: "not the store of a relay"} {
+		_, err := relaydb.VerifyFile(ctx, path, now)
+		if fault.CodeOf(err) != fault.StorageFailed || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }

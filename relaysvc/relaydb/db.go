@@ -95,6 +95,7 @@ type DB struct {
 	once       sync.Once
 	lock       *ownerfile.Lock
 	path       string
+	copying    sync.Mutex // held while a backup is made
 	generation int64
 	restoredAt int64
 }
@@ -125,6 +126,10 @@ func Open(ctx context.Context, path string, now int64) (*DB, error) {
 // OpenWith is [Open] with options.
 func OpenWith(ctx context.Context, path string, now int64, o Options) (*DB, error) {
 	if err := prepareFiles(path); err != nil {
+		return nil, err
+	}
+	path, err := follow(path)
+	if err != nil {
 		return nil, err
 	}
 	lock, err := ownerfile.Acquire(path+".lock", "ace relay", now)

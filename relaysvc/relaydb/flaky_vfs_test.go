@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/internal/faultdisk"
@@ -207,7 +208,7 @@ func cutPower(t *testing.T, dir, next string, books []*book, random *rand.Rand) 
 			_ = d.Sweep(sweeping, now) // moves the log into the file
 		}
 	})
-	<-off
+	within(t, off, "nothing more is written")
 	end()
 	must(t, d.Close())
 	sweeps.Wait()
@@ -247,7 +248,7 @@ func TestFsyncFails(t *testing.T) {
 			for until.Load() > 0 {
 				_ = d.Sweep(ctx, now)
 			}
-			<-d.Broken()
+			within(t, d.Broken(), "the store does not say that it is broken")
 			for _, err := range wait() {
 				wantFailed(t, err)
 			}
@@ -271,6 +272,16 @@ func TestFsyncFails(t *testing.T) {
 			}
 			must(t, d.Check(ctx))
 		})
+	}
+}
+
+// within waits for what has to come.
+func within(t *testing.T, c <-chan struct{}, otherwise string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(time.Minute):
+		t.Fatal(otherwise)
 	}
 }
 

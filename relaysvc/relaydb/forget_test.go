@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,6 +97,40 @@ func TestLongQueueIsAcknowledged(t *testing.T) {
 			t.Fatalf("%s: then %s", through, got[len(got)-1].StreamID)
 		}
 		must(t, d.Close())
+	}
+}
+
+// TestQueuedDuringRemovalStays acknowledges everything, and more than there is,
+// while packets are queued between the transactions that this takes.
+func TestQueuedDuringRemovalStays(t *testing.T) {
+	room := relaydb.Room{Entries: 10_000, Bytes: 1 << 30}
+	var d *relaydb.DB
+	var acking atomic.Bool
+	var later sync.WaitGroup
+	var queued atomic.Int64
+	d, err := relaydb.OpenWith(ctx, filepath.Join(dataDir(t), "relay.db"), now, relaydb.Options{Observe: func(relaydb.Commit) {
+		if !acking.Load() {
+			return
+		}
+		n := queued.Add(1)
+		later.Go(func() {
+			if q, err := d.Enqueue(ctx, packet("alice", "bob", fmt.Sprint("later ", n)), room); err != nil || !q {
+				t.Errorf("queued %v, error %v", q, err)
+			}
+		})
+	}})
+	must(t, err)
+	t.Cleanup(func() { d.Close() })
+	alice := registered(t, d, "alice")
+	for n := range 1000 {
+		enqueueIn(t, d, packet("alice", "bob", fmt.Sprint("packet ", n)), room)
+	}
+	acking.Store(true)
+	must(t, d.Ack(ctx, caller("alice", alice), "99-0"))
+	acking.Store(false)
+	later.Wait()
+	if r := sound(t, d); r.Entries != queued.Load() || r.Entries == 0 {
+		t.Fatalf("%d entries, want the %d that came later", r.Entries, queued.Load())
 	}
 }
 

@@ -127,9 +127,6 @@ func (t *tx) enqueue(p *Packet, room *Room) (queued bool, err error) {
 		return false, orRefuse(err, Unreachable)
 	}
 	refusal := t.room(q, p, room)
-	if failed(refusal) {
-		return false, refusal
-	}
 	if refusal != nil {
 		if duplicate, err := t.duplicate(q, p); err != nil || duplicate {
 			return false, err

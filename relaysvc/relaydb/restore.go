@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -23,11 +24,19 @@ type Restored struct {
 // Restore puts a backup in the place of the store at path, which no relay has
 // open. Stream IDs go on in a new generation, above every one that was ever
 // given, so that no cursor of a client skips what comes from now on. A store
-// that is there already is replaced only with force, and kept beside it.
+// that is there already is replaced only with force, and kept beside it. A
+// backup that is refused changes nothing.
 //
 // Codes: storage_failed (the backup is not whole, the store exists), lock_busy.
 func Restore(ctx context.Context, backup, path string, force bool, now int64) (Restored, error) {
+	report, err := checkBackup(ctx, backup)
+	if err != nil {
+		return Restored{}, err
+	}
 	if err := ownerfile.EnsureDir(filepath.Dir(path)); err != nil {
+		return Restored{}, err
+	}
+	if path, err = follow(path); err != nil {
 		return Restored{}, err
 	}
 	lock, err := ownerfile.Acquire(path+".lock", "ace relay restore", now)
@@ -36,18 +45,6 @@ func Restore(ctx context.Context, backup, path string, force bool, now int64) (R
 	}
 	defer func() { _ = lock.Release() }()
 
-	if err := ownerfile.CheckFile(backup); err != nil {
-		return Restored{}, err
-	}
-	report, err := verifyClosed(ctx, backup)
-	switch {
-	case err != nil:
-		return Restored{}, err
-	case report.TakenAt == 0:
-		return Restored{}, fault.New(fault.StorageFailed, "%s is not a backup that was made and checked by ace relay backup", backup)
-	case len(report.Problems) > 0:
-		return Restored{}, fault.New(fault.StorageFailed, "%s is not restorable: %s", backup, report.Problems[0])
-	}
 	generation, err := generationOf(ctx, path)
 	if err != nil {
 		return Restored{}, err
@@ -56,9 +53,9 @@ func Restore(ctx context.Context, backup, path string, force bool, now int64) (R
 		return Restored{}, fault.New(fault.StorageFailed, "%s holds a relay's store already", path)
 	}
 	r := Restored{Report: report}
-	r.Generation = max(generation, report.Generation) + 1
+	r.Generation = nextGeneration(now, generation, report.Generation)
 	fresh := path + ".restoring"
-	defer os.Remove(fresh)
+	defer func() { _ = removeStore(fresh) }()
 	if err := prepareRestored(ctx, backup, fresh, r.Generation, now); err != nil {
 		return Restored{}, err
 	}
@@ -74,8 +71,36 @@ func Restore(ctx context.Context, backup, path string, force bool, now int64) (R
 	return r, ownerfile.SyncDir(filepath.Dir(path))
 }
 
+// checkBackup refuses what is not a whole backup.
+func checkBackup(ctx context.Context, path string) (Report, error) {
+	if _, err := os.Stat(path); err != nil { // SQLite would make it
+		return Report{}, fault.Wrap(fault.StorageFailed, err)
+	}
+	if err := ownerfile.CheckFile(path); err != nil {
+		return Report{}, err
+	}
+	report, err := verifyClosed(ctx, path)
+	switch {
+	case err != nil:
+		return Report{}, err
+	case report.TakenAt == 0:
+		return Report{}, fault.New(fault.StorageFailed, "%s is not a backup that was made and checked by ace relay backup", path)
+	case len(report.Problems) > 0:
+		return Report{}, fault.New(fault.StorageFailed, "%s is not restorable: %s", path, report.Problems[0])
+	}
+	return report, nil
+}
+
+// nextGeneration returns one above those known. It is the time of the restore
+// where that is above them, because a store that is lost, or cannot be read,
+// may have given stream IDs in a later generation than the backup's.
+func nextGeneration(now int64, known ...int64) int64 { return max(slices.Max(known)+1, now) }
+
 // generationOf returns the generation of the store at path, 0 when there is
-// none. A file that cannot be read as one counts as the first: it is there.
+// none. A file that cannot be read as one counts as the first: it is there. It
+// is looked at without being written to, because SQLite throws away the log of
+// a file that it cannot read; the log of a store is moved into it, so that
+// setting it aside is one step.
 func generationOf(ctx context.Context, path string) (int64, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -83,14 +108,21 @@ func generationOf(ctx context.Context, path string) (int64, error) {
 	if err := ownerfile.CheckFile(path); err != nil {
 		return 0, err
 	}
-	db, err := sql.Open("sqlite", dsn(path))
+	generation, err := readGeneration(ctx, dsn(path)+"&mode=ro")
+	if err != nil {
+		return 1, nil
+	}
+	_, err = readGeneration(ctx, dsn(path)) // closing the last connection moves the log
+	return generation, err
+}
+
+func readGeneration(ctx context.Context, dsn string) (generation int64, err error) {
+	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return 0, storage(err)
 	}
-	defer db.Close()
-	generation := int64(1)
-	_ = db.QueryRowContext(ctx, "SELECT generation FROM relay").Scan(&generation)
-	return generation, nil
+	err = db.QueryRowContext(ctx, "SELECT generation FROM relay").Scan(&generation)
+	return generation, storage(errors.Join(err, db.Close()))
 }
 
 // prepareRestored makes the new store beside the old one.
@@ -115,14 +147,15 @@ COMMIT`); err != nil {
 	return nil
 }
 
+// copyFile copies a file into a new one, mode 0600, that has reached the disk.
 func copyFile(from, to string) (err error) {
 	src, err := os.Open(from)
 	if err != nil {
 		return fault.Wrap(fault.StorageFailed, err)
 	}
 	defer src.Close()
-	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.StorageFailed, err)
+	if err := removeStore(to); err != nil {
+		return err
 	}
 	dst, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -132,11 +165,15 @@ func copyFile(from, to string) (err error) {
 	return fault.Wrap(fault.StorageFailed, errors.Join(err, dst.Sync(), dst.Close()))
 }
 
-// putAside renames a store with the files that SQLite keeps beside it: each is
-// part of it.
+// putAside gives a store a second name, and takes away what SQLite keeps beside
+// it. There is a store at path all the time: where there is none, a relay that
+// is started makes an empty one.
 func putAside(path, aside string) error {
-	for _, suffix := range []string{"-wal", "-shm", ""} {
-		err := os.Rename(path+suffix, aside+suffix)
+	if err := os.Link(path, aside); err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	for _, ending := range besides {
+		err := os.Rename(path+ending, aside+ending)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fault.Wrap(fault.StorageFailed, err)
 		}

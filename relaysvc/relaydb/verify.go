@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
@@ -39,17 +40,22 @@ func (d *DB) Verify(ctx context.Context) (Report, error) { return verify(ctx, d.
 // VerifyFile is [DB.Verify] for a store that no relay has open, or a backup.
 // Codes: storage_failed, lock_busy.
 func VerifyFile(ctx context.Context, path string, now int64) (Report, error) {
-	if _, err := os.Stat(path); err != nil {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
 		return Report{}, fault.Wrap(fault.StorageFailed, err)
 	}
 	if err := ownerfile.CheckFile(path); err != nil {
 		return Report{}, err
 	}
-	lock, err := ownerfile.Acquire(path+".lock", "ace relay verify", now)
-	if err != nil {
-		return Report{}, err
+	// A store has a lock beside it, a backup has none and may be where nothing
+	// can be written.
+	if _, err := os.Stat(path + ".lock"); err == nil {
+		lock, err := ownerfile.Acquire(path+".lock", "ace relay verify", now)
+		if err != nil {
+			return Report{}, err
+		}
+		defer func() { _ = lock.Release() }()
 	}
-	defer func() { _ = lock.Release() }()
 	return verifyClosed(ctx, path)
 }
 
@@ -74,8 +80,11 @@ SELECT user_version, EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AN
 FROM pragma_user_version`).Scan(&have, &relay); err != nil {
 		return storage(err)
 	}
-	if !relay || have != version {
-		return fault.New(fault.StorageFailed, "not a relay's store of schema version %d", version)
+	switch {
+	case !relay:
+		return fault.New(fault.StorageFailed, "not the store of a relay")
+	case have != version:
+		return fault.New(fault.StorageFailed, "the store has schema version %d, this program knows %d", have, version)
 	}
 	return nil
 }

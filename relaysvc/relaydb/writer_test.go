@@ -103,6 +103,43 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
+// TestUndoneGroupLeavesNoTotals undoes a group with packets in it and takes each
+// decision again.
+func TestUndoneGroupLeavesNoTotals(t *testing.T) {
+	w := newWriter(t, Options{})
+	decision := func(run func(*tx) error) *job { return &job{done: make(chan struct{}, 1), run: run} }
+	w.commit([]*job{decision(func(t *tx) error {
+		return t.insertIdentity(Registration{ACEID: "alice", KELEnd: "end", KEL: []byte("[]"), Network: "n"})
+	})})
+	send := func(text string) *job {
+		j := decision(nil)
+		j.packet = Packet{To: "alice", From: "bob", Digest: []byte(text), Raw: []byte(text), KELEnd: "end", Expires: 9}
+		j.room = Room{Entries: 9, Bytes: 99}
+		return j
+	}
+	w.commit([]*job{send("first"), decision(func(t *tx) error {
+		_, err := t.exec("INSERT INTO kels (identity, log) VALUES (999, x'00')")
+		return err
+	}), send("second")})
+	// One that fails in a packet itself, in the middle of another.
+	if err := w.tx.begin.run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := send("third").take(w.tx); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.undo(errClosed)
+	w.commit([]*job{send("fourth")})
+	var entries, bytes, seq, queued, rows int64
+	if _, err := w.tx.row("SELECT q.entries, q.bytes, q.last_seq, n.queued, (SELECT count(*) FROM entries) FROM queues q, networks n", nil,
+		&entries, &bytes, &seq, &queued, &rows); err != nil {
+		t.Fatal(err)
+	}
+	if entries != 3 || seq != 3 || rows != 3 || bytes != queued || w.tx.counted.entries.Load() != 3 || w.tx.counted.bytes.Load() != bytes {
+		t.Fatalf("%d entries of %d, %d bytes, %d queued, last %d; in memory %d", entries, rows, bytes, queued, seq, w.tx.counted.entries.Load())
+	}
+}
+
 func newWriter(t *testing.T, o Options) *writer {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "relay.db")
