@@ -16,6 +16,7 @@ type hub struct {
 	perIdentity, limit int
 	drained            chan struct{} // closed when the relay drains, after spread is set
 	spread             time.Duration // over which streams are asked to reconnect
+	empty              chan struct{} // closed when the relay drains and the last stream is over
 
 	mu       sync.Mutex
 	topics   map[string]*topic // by ACE ID; guarded by mu, as what follows
@@ -33,7 +34,7 @@ type topic struct {
 }
 
 func newHub(perIdentity, limit int) *hub {
-	return &hub{perIdentity: perIdentity, limit: limit, drained: make(chan struct{}), topics: map[string]*topic{}}
+	return &hub{perIdentity: perIdentity, limit: limit, drained: make(chan struct{}), empty: make(chan struct{}), topics: map[string]*topic{}}
 }
 
 // open takes a place for a stream of an identity, waiting for fences first:
@@ -87,8 +88,8 @@ func (h *hub) tidy(aceID string, t *topic) {
 	}
 }
 
-// close gives the place of a stream back. Its handler calls it, so that no
-// frame is in progress.
+// close gives the place of a stream back. Whoever serves the stream calls it
+// last, so that no frame is in progress.
 func (h *hub) close(aceID string, st *stream) {
 	st.mu.Lock()
 	st.leave()
@@ -99,6 +100,9 @@ func (h *hub) close(aceID string, st *stream) {
 	delete(t.streams, st)
 	h.streams--
 	h.tidy(aceID, t)
+	if h.draining && h.streams == 0 {
+		close(h.empty) // no other opens from here on
+	}
 }
 
 // wake tells the streams of an identity that there is something to read.
@@ -150,6 +154,9 @@ func (h *hub) drain(spread time.Duration) {
 	if !h.draining {
 		h.draining, h.spread = true, spread
 		close(h.drained)
+		if h.streams == 0 {
+			close(h.empty)
+		}
 	}
 }
 

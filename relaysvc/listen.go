@@ -84,6 +84,12 @@ func (l *listener) open(ctx context.Context, c caller) error {
 // connection and lets the handler return, whose memory a stream would keep
 // otherwise.
 func (l *listener) begin(w http.ResponseWriter, r *request) error {
+	select {
+	case <-l.stream.ended:
+		l.server.hub.close(l.aceID, l.stream)
+		return errEnded
+	default:
+	}
 	h := w.Header()
 	h.Set("Content-Type", relayapi.MediaStream)
 	h.Set("X-Accel-Buffering", "no") // for a proxy that would collect events
@@ -116,19 +122,22 @@ func (l *listener) detach(w http.ResponseWriter, conn *connSink) error {
 		o.status = http.StatusOK
 	}
 	gone := make(chan struct{})
-	l.server.streams.Go(func() {
+	go func() { // ends with the connection
 		defer close(gone)
 		// A client has nothing to say any more; what it says ends the stream.
 		_, _ = io.ReadFull(conn, make([]byte, 1))
-	})
-	l.server.streams.Go(func() {
-		defer conn.Close()
+	}()
+	go func() { // the hub counts it
 		defer l.server.hub.close(l.aceID, l.stream)
+		defer func() {
+			conn.Close()
+			<-gone
+		}()
 		defer l.catch()
 		if l.stream.begin(conn) && l.run(gone) {
 			conn.finish()
 		}
-	})
+	}()
 	return nil
 }
 

@@ -132,19 +132,14 @@ func (s *Server) drain(ctx context.Context, server *http.Server, times Timeouts)
 	return err
 }
 
-// endStreams waits until the streams that have left their handler are over,
-// and cuts off those that are not in time.
+// endStreams waits until the streams are over, those too that have left their
+// handler, and cuts off what is not in time.
 func (s *Server) endStreams(ctx context.Context) {
-	over := make(chan struct{})
-	go func() {
-		s.streams.Wait()
-		close(over)
-	}()
 	select {
-	case <-over:
+	case <-s.hub.empty:
 	case <-ctx.Done():
 		s.hub.cut()
-		<-over
+		<-s.hub.empty
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -209,8 +208,7 @@ type Server struct {
 	pages       *memory // of answers and events
 	permits     *admission.PermitCache
 	crew        *crew
-	streams     sync.WaitGroup // that have left their handler
-	salt        []byte         // of pseudonyms in the log
+	salt        []byte // of pseudonyms in the log
 }
 
 // New opens the store of a relay. Codes: invalid_argument (the configuration),
@@ -270,7 +268,9 @@ func (s *Server) storeOptions() relaydb.Options {
 
 // Close closes the store. Call it when Serve has returned.
 func (s *Server) Close() error {
-	s.streams.Wait()
+	s.hub.drain(0)
+	s.hub.cut()
+	<-s.hub.empty
 	s.crew.close()
 	return s.db.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -58,7 +59,7 @@ type relayReport struct {
 
 // newReport describes an error of a command.
 func newReport(err error, command string) report {
-	r := report{Exit: exitOf(err), Message: clean(err.Error(), false), Command: command}
+	r := report{Exit: exitOf(err), Message: clean(strings.ReplaceAll(err.Error(), "\n", "; "), false), Command: command}
 	var s *statusError
 	switch code := fault.CodeOf(err); {
 	case code != "":

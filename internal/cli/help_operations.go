@@ -15,7 +15,8 @@ FILES
   DATA/relay.db         the store, with -wal and -shm beside it: one unit, never
                         to be copied file by file while the relay runs
   DATA/relay.db.lock    held by the one process that has the store open
-  DATA/admin.sock       for the commands below; mode 0600
+  DATA/admin.sock       for the commands below; mode 0600. --admin-socket and
+                        ACE_RELAY_ADMIN_SOCKET put it elsewhere
   DATA/audit.log        what the operator did: one JSON object a line, only ever
                         appended to
 
@@ -32,7 +33,7 @@ before its sender hears {"ok":true}, and stays until its recipient acknowledges
 it or its time is over, through kill -9 and loss of power.
 
 EXIT STATUS
-  0    drained
+  0    drained; 130 or 143 after a second signal
   2    a mistake in the configuration: ace relay check-config lists all of them
   31   another process has the store open; the message names it
   33   the disk failed. The relay does not try again, because a disk that has
@@ -41,7 +42,7 @@ EXIT STATUS
 
 DAY BY DAY
   ace relay status      is it serving
-  ace relay backup -o F a checked copy, while it serves
+  ace relay backup -o F a checked copy, while it serves; the relay writes it
   ace relay verify      every packet against its digest, while it serves
   ace relay id list     who is registered, and how full their queues are
   ace relay drain       end it without a signal

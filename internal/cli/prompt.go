@@ -70,7 +70,7 @@ func (a *app) confirmName(ctx context.Context, question, name, given string) err
 		return err
 	}
 	if answer != name {
-		return &statusError{exitDeclined, codeDeclined, errors.New("not confirmed")}
+		return hintf(&statusError{exitDeclined, codeDeclined, errors.New("not confirmed")}, "that was not %s: nothing was changed", name)
 	}
 	return nil
 }

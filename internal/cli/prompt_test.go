@@ -35,6 +35,35 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
+// TestConfirmName: what is lost is named, by typing it or beside --yes.
+func TestConfirmName(t *testing.T) {
+	for _, c := range []struct {
+		typed, given  string
+		yes, noInput  bool
+		want          int
+		asked, hinted string
+	}{
+		{"store\n", "", false, false, exitOK, "Go? Type store", ""},
+		{"stor\n", "", false, false, exitDeclined, "Go? Type store", "that was not store: nothing was changed"},
+		{"\n", "", false, false, exitDeclined, "Go? Type store", "that was not store: nothing was changed"},
+		{"", "store", true, false, exitOK, "", ""},
+		{"store\n", "other", true, false, exitDeclined, "", "give --yes and --confirm store"},
+		{"store\n", "", true, false, exitDeclined, "", "give --yes and --confirm store"},
+		{"store\n", "store", false, false, exitDeclined, "", "give --yes and --confirm store"},
+		{"store\n", "", false, true, exitDeclined, "", "give --yes and --confirm store"},
+	} {
+		a, asked := at(t, c.typed)
+		a.flags.yes, a.flags.noInput = c.yes, c.noInput
+		err := a.confirmName(context.Background(), "Go?", "store", c.given)
+		if got := exitOf(err); got != c.want || !strings.HasPrefix(asked.String(), c.asked) || c.asked == "" && asked.Len() > 0 {
+			t.Errorf("%+v: status %d, asked %q", c, got, asked)
+		}
+		if err != nil && newReport(err, "").Hint != c.hinted {
+			t.Errorf("%+v: hint %q", c, newReport(err, "").Hint)
+		}
+	}
+}
+
 // TestSignalEndsAQuestion: nobody has to answer before a command can be ended.
 func TestSignalEndsAQuestion(t *testing.T) {
 	typed, terminal := io.Pipe()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,17 +58,17 @@ func (t *adminTarget) admin(a *app, do func(*relayadmin.Client) error) error {
 	c := relayadmin.NewClient(t.socket)
 	defer c.Close()
 	err := do(c)
-	if fault.CodeOf(err) == fault.RelayUnavailable {
+	if fault.CodeOf(err) == fault.RelayUnavailable && !errors.Is(err, context.DeadlineExceeded) {
 		return withHint(err, "start one with ace relay serve, or say which with --data DIR or --admin-socket PATH, as its ready line has them")
 	}
 	return err
 }
 
 // adminLeaf completes a command for a running relay.
-func (a *app) adminLeaf(c *cobra.Command, least, most int, answer any, do func(ctx context.Context, r *relayadmin.Client, args []string) error) *cobra.Command {
+func (a *app) adminLeaf(c *cobra.Command, least, most int, answers []any, do func(ctx context.Context, r *relayadmin.Client, args []string) error) *cobra.Command {
 	var target adminTarget
 	target.addTo(c.Flags())
-	return a.leaf(c, least, most, []any{answer}, func(ctx context.Context, args []string) error {
+	return a.leaf(c, least, most, answers, func(ctx context.Context, args []string) error {
 		ctx, cancel := a.givenDeadline(ctx)
 		defer cancel()
 		return target.admin(a, func(r *relayadmin.Client) error { return do(ctx, r, args) })
@@ -83,6 +84,17 @@ func relayAdminCmds(a *app) []*cobra.Command {
 	}
 }
 
+// relayPlan is what --dry-run says that a command would do.
+type relayPlan struct {
+	Action   string `json:"action"`
+	Target   string `json:"target"`   // an ACE ID, or the path of a store
+	Packets  int64  `json:"packets"`  // that it deletes, or restores
+	Replaces bool   `json:"replaces"` // a store that is there
+}
+
+// dryRun is what --dry-run does, in the words of its help.
+const dryRun = "print as JSON what would be done, and do nothing"
+
 // relayDone is the answer of an action on a relay.
 type relayDone struct {
 	Action string `json:"action"`
@@ -93,7 +105,7 @@ func (r relayDone) text(p *page) { p.line("%s: %s", r.Target, r.Action) }
 
 func newRelayStatusCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show the state of the relay on this machine"}
-	return a.adminLeaf(c, 0, 0, relayStatus{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+	return a.adminLeaf(c, 0, 0, []any{relayStatus{}}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
 		s, err := r.Status(ctx)
 		if err != nil {
 			return err
@@ -127,7 +139,7 @@ and exits. The command does not wait for that.`,
 	}
 	c.Flags().DurationVar(&deadline, "deadline", 0, "most `TIME` for all of it (default as configured)")
 	c.Flags().DurationVar(&spread, "spread", 0, "`TIME` over which streams are asked to reconnect (default as configured)")
-	return a.adminLeaf(c, 0, 0, relayDone{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+	return a.adminLeaf(c, 0, 0, []any{relayDone{}}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
 		if deadline < 0 || spread < 0 {
 			return usagef("--deadline and --spread are not negative")
 		}
@@ -153,7 +165,7 @@ func newRelayGCCmd(a *app) *cobra.Command {
 		Long: `Remove expired packets, nonces and logs without waiting for the relay's own
 round, and overwrite the places where they were.`,
 	}
-	return a.adminLeaf(c, 0, 0, relayDone{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+	return a.adminLeaf(c, 0, 0, []any{relayDone{}}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
 		if err := r.Collect(ctx); err != nil {
 			return err
 		}

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -83,13 +86,29 @@ func runRelayBackup(ctx context.Context, a *app, t *adminTarget, path string) (b
 	if err := t.needStore(); err != nil {
 		return b, err
 	}
-	db, err := relaydb.Open(ctx, t.db(), a.io.Now())
+	now := a.io.Now()
+	db, err := relaydb.Open(ctx, t.db(), now)
 	if err != nil {
 		return b, err
 	}
-	defer db.Close()
-	made, err := db.Backup(ctx, path, a.io.Now())
-	return relayadmin.Backup{Report: relayadmin.NewReport(made.Report), Path: path, SHA256: made.SHA256, Size: made.Size}, err
+	defer func() { err = errors.Join(err, db.Close()) }()
+	err = t.record(now, "backup", path, func() error {
+		made, err := db.Backup(ctx, path, now)
+		b = relayadmin.Backup{Report: relayadmin.NewReport(made.Report), Path: path, SHA256: made.SHA256, Size: made.Size}
+		return err
+	})
+	return b, err
+}
+
+// record takes an action without a relay, on the record of what its operator
+// did.
+func (t *adminTarget) record(now int64, action, target string, act func() error) (err error) {
+	log, err := relayadmin.OpenAuditLog(filepath.Join(t.data, "audit.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return log.Record(now, action, target, act)
 }
 
 func newRelayVerifyCmd(a *app) *cobra.Command {
@@ -135,7 +154,7 @@ func runRelayVerify(ctx context.Context, a *app, t *adminTarget, args []string) 
 
 func newRelayRestoreCmd(a *app) *cobra.Command {
 	var target adminTarget
-	var force bool
+	var force, dry bool
 	var confirmed string
 	c := &cobra.Command{
 		Use:   "restore FILE",
@@ -152,20 +171,59 @@ new one. The question is answered by typing the folder's name; a script gives
 	target.addTo(c.Flags())
 	c.Flags().BoolVar(&force, "force", false, "replace a store that is there already")
 	c.Flags().StringVar(&confirmed, "confirm", "", "with --yes: the `NAME` of the folder once more")
-	return a.leaf(c, 1, 1, []any{relayRestored{}}, func(ctx context.Context, args []string) error {
+	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
+	return a.leaf(c, 1, 1, []any{relayRestored{}, relayPlan{}}, func(ctx context.Context, args []string) error {
 		target.complete(a)
+		if dry {
+			return planRelayRestore(ctx, a, &target, args[0], force)
+		}
 		if force {
 			name := filepath.Base(target.data)
 			if err := a.confirmName(ctx, "Replace the store in "+target.data+"?", name, confirmed); err != nil {
 				return err
 			}
 		}
-		r, err := relaydb.Restore(ctx, args[0], target.db(), force, a.io.Now())
+		r, err := runRelayRestore(ctx, a, &target, args[0], force)
 		if err != nil {
 			return err
 		}
 		return a.print(relayRestored{storeReport(relayadmin.NewReport(r.Report)), target.db(), orNull(r.Replaced)})
 	})
+}
+
+// runRelayRestore puts a restore on record once it is done: what cannot be
+// restored changes nothing, and a store says itself when it was restored.
+func runRelayRestore(ctx context.Context, a *app, t *adminTarget, backup string, force bool) (r relaydb.Restored, err error) {
+	path, err := filepath.Abs(backup)
+	if err != nil {
+		return r, usagef("%v", err)
+	}
+	now := a.io.Now()
+	if r, err = relaydb.Restore(ctx, path, t.db(), force, now); err != nil {
+		return r, hintForce(err, force)
+	}
+	return r, t.record(now, "restore", path, func() error { return nil })
+}
+
+// hintForce says what helps when a store is there that is not to be replaced.
+func hintForce(err error, force bool) error {
+	if force || !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return hintf(err, "--force replaces that store, and keeps it beside the new one")
+}
+
+// planRelayRestore is --dry-run: it checks the backup, and no more.
+func planRelayRestore(ctx context.Context, a *app, t *adminTarget, backup string, force bool) error {
+	report, err := relaydb.CheckBackup(ctx, backup)
+	if err != nil {
+		return err
+	}
+	_, missing := os.Stat(t.db())
+	if missing == nil && !force {
+		return hintForce(fault.Wrapf(fault.StorageFailed, fs.ErrExist, "%s holds a relay's store", t.db()), force)
+	}
+	return a.printJSON(relayPlan{"restore", t.db(), report.Entries, missing == nil})
 }
 
 // relayRestored is a store made from a backup.

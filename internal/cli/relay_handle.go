@@ -30,7 +30,7 @@ func (l relayHandleList) text(p *page) {
 
 func newRelayHandleListCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the handles that are bound or reserved"}
-	return a.adminLeaf(c, 0, 0, relayHandleList{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+	return a.adminLeaf(c, 0, 0, []any{relayHandleList{}}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
 		all := relayHandleList{}
 		for after := ""; ; {
 			page, err := r.Handles(ctx, after, listPage)
@@ -53,7 +53,7 @@ func newRelayHandleReserveCmd(a *app) *cobra.Command {
 hyphens, 0 as o and 1 as l. A handle that is bound stays with its identity for
 good and cannot be reserved.`,
 	}
-	return a.adminLeaf(c, 1, -1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+	return a.adminLeaf(c, 1, -1, []any{relayDone{}}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
 		return a.forEach(ctx, args, func(handle string) error {
 			err := r.Reserve(ctx, handle)
 			if fault.CodeOf(err) == relayapi.HandleTaken {
@@ -69,7 +69,7 @@ good and cannot be reserved.`,
 
 func newRelayHandleReleaseCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "release HANDLE...", Short: "Let reserved handles be claimed again"}
-	return a.adminLeaf(c, 1, -1, relayDone{}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+	return a.adminLeaf(c, 1, -1, []any{relayDone{}}, func(ctx context.Context, r *relayadmin.Client, args []string) error {
 		return a.forEach(ctx, args, func(handle string) error {
 			err := r.Release(ctx, handle)
 			if fault.CodeOf(err) == fault.UnknownPeer {

@@ -23,8 +23,8 @@ func newRelayIdentityCmd(a *app) *cobra.Command {
 
 // identityLeaf completes a command about an identity, its first argument: an
 // ACE ID, or as much of one as ace relay id list shows on a terminal.
-func (a *app) identityLeaf(c *cobra.Command, answer any, do func(ctx context.Context, r *relayadmin.Client, aceID string) error) *cobra.Command {
-	return a.adminLeaf(c, 1, 1, answer, func(ctx context.Context, r *relayadmin.Client, args []string) error {
+func (a *app) identityLeaf(c *cobra.Command, answers []any, do func(ctx context.Context, r *relayadmin.Client, aceID string) error) *cobra.Command {
+	return a.adminLeaf(c, 1, 1, answers, func(ctx context.Context, r *relayadmin.Client, args []string) error {
 		aceID, err := wholeID(ctx, r, args[0])
 		if err == nil {
 			err = do(ctx, r, aceID)
@@ -89,7 +89,7 @@ func newRelayIdentityListCmd(a *app) *cobra.Command {
 	var state string
 	c := &cobra.Command{Use: "list [--state STATE]", Short: "List the identities that are or were registered"}
 	c.Flags().StringVar(&state, "state", "", "only those in this `STATE`: registered, suspended or unregistered")
-	return a.adminLeaf(c, 0, 0, relayIdentityList{}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+	return a.adminLeaf(c, 0, 0, []any{relayIdentityList{}}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
 		switch state {
 		case "", relayadmin.StateRegistered, relayadmin.StateSuspended, relayadmin.StateUnregistered:
 		default:
@@ -115,7 +115,7 @@ func newRelayIdentityListCmd(a *app) *cobra.Command {
 
 func newRelayIdentityShowCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "show ACE_ID", Short: "Show what the relay keeps of an identity"}
-	return a.identityLeaf(c, relayIdentity{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+	return a.identityLeaf(c, []any{relayIdentity{}}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		i, err := r.Identity(ctx, aceID)
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func newRelaySuspendCmd(a *app) *cobra.Command {
 an identity that the relay does not know, and no lookup finds it. What is queued
 stays its owner's to fetch. ace relay id resume ends it.`,
 	}
-	return a.identityLeaf(c, relayDone{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+	return a.identityLeaf(c, []any{relayDone{}}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		if err := r.Suspend(ctx, aceID); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ stays its owner's to fetch. ace relay id resume ends it.`,
 
 func newRelayResumeCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "resume ACE_ID", Short: "End the suspension of an identity"}
-	return a.identityLeaf(c, relayDone{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+	return a.identityLeaf(c, []any{relayDone{}}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		if err := r.Resume(ctx, aceID); err != nil {
 			return err
 		}
@@ -152,6 +152,7 @@ func newRelayResumeCmd(a *app) *cobra.Command {
 
 func newRelayPurgeCmd(a *app) *cobra.Command {
 	var confirmed string
+	var dry bool
 	c := &cobra.Command{
 		Use:   "purge ACE_ID",
 		Short: "End a registration and delete its queue and documents",
@@ -163,10 +164,14 @@ The question is answered by typing the ACE ID; a script gives --yes and
 --confirm ACE_ID.`,
 	}
 	c.Flags().StringVar(&confirmed, "confirm", "", "with --yes: the `ACE_ID` once more")
-	return a.identityLeaf(c, relayDone{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
+	return a.identityLeaf(c, []any{relayDone{}, relayPlan{}}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		i, err := r.Identity(ctx, aceID)
 		if err != nil {
 			return err
+		}
+		if dry {
+			return a.printJSON(relayPlan{"purge", i.ACEID, i.Entries + i.Strangers, false})
 		}
 		question := "Delete the queue of " + strconv.FormatInt(i.Entries+i.Strangers, 10) + " packets and the documents of " + i.ACEID + "?"
 		if err := a.confirmName(ctx, question, i.ACEID, confirmed); err != nil {

@@ -30,7 +30,7 @@ func (q relayQuota) text(p *page) {
 
 func newRelayQuotaShowCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "show ACE_ID", Short: "Show the bounds of an identity's queue and what is in it"}
-	return a.identityLeaf(c, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+	return a.identityLeaf(c, []any{relayQuota{}}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		return printQuota(ctx, a, r, aceID)
 	})
 }
@@ -60,7 +60,7 @@ stays, also where it is more than that.`,
 	f.Int64Var(&quota.Entries, "entries", 0, "most packets `N` in the queue")
 	f.Int64Var(&quota.Bytes, "bytes", 0, "most bytes `N` in the queue")
 	f.BoolVar(&unset, "default", false, "give it the relay's own bounds again")
-	return a.identityLeaf(c, relayQuota{}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
+	return a.identityLeaf(c, []any{relayQuota{}}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		both := f.Changed("entries") && f.Changed("bytes")
 		if unset == (f.Changed("entries") || f.Changed("bytes")) || !unset && !both {
 			return usagef("give --entries and --bytes, or --default")

@@ -41,11 +41,16 @@ type spent struct {
 
 // documents are what an agent has published of one kind.
 type documents struct {
-	path     string // of the lookup
-	issuedAt int64  // of the newest one signed, -1 before
-	expires  int64
-	held     []byte // what the relay serves, nil for none
-	asked    []byte // what it may serve instead, having given no answer
+	path     string   // of the lookup
+	issuedAt int64    // of the newest one signed, -1 before
+	held     document // what the relay serves
+	asked    document // what it may serve instead, having given no answer
+}
+
+// document is one that was signed, or none.
+type document struct {
+	raw     []byte
+	expires int64
 }
 
 // block is what an agent has asked for one peer.
@@ -145,32 +150,32 @@ func (a *agent) registration(now int64) ([]byte, error) {
 }
 
 // describe signs a descriptor that is valid for most of a week.
-func (a *agent) describe(now int64) ([]byte, error) {
-	a.describing.expires = now + wire.MaxDescriptorLifetime - 3600
+func (a *agent) describe(now int64) (document, error) {
+	expires := now + wire.MaxDescriptorLifetime - 3600
 	d, err := descriptor.Build(a.id, descriptor.Fields{
-		ExpiresAt: a.describing.expires,
+		ExpiresAt: expires,
 		Relays:    []string{a.audience},
 		Prekey:    prekey(),
 		Profiles:  []descriptor.Profile{{ID: "x:profile", Digest: suite.Hex256(nil)}},
 	}, now, a.describing.issuedAt, descriptor.Options{URLs: wire.Development})
 	if err != nil {
-		return nil, err
+		return document{}, err
 	}
 	a.describing.issuedAt = d.IssuedAt
-	return d.Raw(), nil
+	return document{d.Raw(), expires}, nil
 }
 
 var prekey = sync.OnceValue(func() []byte { return suite.NewDecapsulationKey(suite.NewSeed()).PublicKey() })
 
 // introduce signs a card record that is open to strangers.
-func (a *agent) introduce(now int64) ([]byte, error) {
+func (a *agent) introduce(now int64) (document, error) {
 	c, err := descriptor.BuildCard(a.id, descriptor.CardRecord{Home: a.audience, Contact: descriptor.ContactOpen},
 		now, a.card.issuedAt, descriptor.Options{URLs: wire.Development})
 	if err != nil {
-		return nil, err
+		return document{}, err
 	}
-	a.card.issuedAt, a.card.expires = c.IssuedAt, wire.MaxInt
-	return c.Raw(), nil
+	a.card.issuedAt = c.IssuedAt
+	return document{c.Raw(), wire.MaxInt}, nil
 }
 
 // envelopes makes packets that decode and that nobody could open. What is

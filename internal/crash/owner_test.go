@@ -220,8 +220,9 @@ func (o *owner) leave() error {
 
 // forgetAll is what an unregistration does to all but the queue.
 func (a *agent) forgetAll() {
-	a.describing.held, a.describing.asked = nil, nil
-	a.card.held, a.card.asked = nil, nil
+	for _, d := range []*documents{&a.describing, &a.card} {
+		d.held, d.asked = document{}, document{}
+	}
 	a.block = block{peer: a.block.peer}
 }
 
@@ -273,26 +274,26 @@ func (o *owner) publish() error {
 	for _, kind := range []struct {
 		at   string
 		docs *documents
-		sign func(int64) ([]byte, error)
+		sign func(int64) (document, error)
 	}{{"/v1/descriptor", &o.describing, o.describe}, {"/v1/card", &o.card, o.introduce}} {
 		d := kind.docs
-		if d.held != nil && d.asked == nil && d.expires > o.now()+3*86400 && o.random.IntN(10) > 0 {
+		if d.held.raw != nil && d.asked.raw == nil && d.held.expires > o.now()+3*86400 && o.random.IntN(10) > 0 {
 			continue
 		}
-		raw, err := kind.sign(o.now())
+		signed, err := kind.sign(o.now())
 		if err != nil {
 			o.t.Error(err)
 			return errOver
 		}
-		d.asked = raw
-		_, outcome, err := o.ask(request{method: "POST", path: kind.at, body: raw})
+		d.asked = signed
+		_, outcome, err := o.ask(request{method: "POST", path: kind.at, body: signed.raw})
 		switch {
 		case err != nil:
 			return err
 		case outcome != ok:
 			return o.unexpected("a document", outcome)
 		}
-		d.held, d.asked = raw, nil
+		d.held, d.asked = signed, document{}
 	}
 	return nil
 }
@@ -300,18 +301,16 @@ func (o *owner) publish() error {
 // lookUp finds the document that was accepted.
 func (o *owner) lookUp(d *documents) error {
 	body, outcome, err := o.ask(request{method: "GET", path: d.path})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case d.expires <= o.now():
-		return nil
-	case outcome != ok:
+	}
+	if outcome != ok {
 		body = nil
 	}
-	if d.asked != nil && bytes.Equal(body, d.asked) {
-		d.held, d.asked = d.asked, nil
+	if d.asked.raw != nil && bytes.Equal(body, d.asked.raw) {
+		d.held, d.asked = d.asked, document{}
 	}
-	if !bytes.Equal(body, d.held) {
+	if expired := d.held.raw != nil && d.held.expires <= o.now(); !expired && !bytes.Equal(body, d.held.raw) {
 		o.findings.add(registration, "%s: %s is not what was published (%s)", o.name, d.path, outcome)
 		return errOver
 	}

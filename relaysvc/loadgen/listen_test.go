@@ -53,7 +53,8 @@ func TestStreamsRefused(t *testing.T) {
 	must(t, err)
 	_, err = l.Listen(t.Context(), Listening{Streams: 3, Duration: time.Second})
 	wantCode(t, err, fault.RelayUnavailable)
-	for _, p := range []Listening{{Duration: time.Second}, {Streams: MaxStreams + 1, Duration: time.Second}, {Streams: 1}, {Streams: 1, Duration: time.Second, Rate: -1}} {
+	for _, p := range []Listening{{Duration: time.Second}, {Streams: MaxStreams + 1, Duration: time.Second}, {Streams: 1}, {Streams: 1, Duration: time.Second, Rate: -1},
+		{Streams: 1, Duration: time.Hour, Rate: MaxCount}} {
 		_, err := l.Listen(t.Context(), p)
 		wantCode(t, err, fault.InvalidArgument)
 	}

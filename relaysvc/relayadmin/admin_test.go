@@ -3,12 +3,15 @@ package relayadmin_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -235,6 +238,8 @@ func TestTheSocketIsItsOwnersAlone(t *testing.T) {
 	if info, err = os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("folder %v, %v", info.Mode(), err)
 	}
+	_, err = relayadmin.Listen(path)
+	wants(t, err, fault.LockBusy)                  // another relay serves there
 	ln.(*net.UnixListener).SetUnlinkOnClose(false) // as after a crash
 	must(t, ln.Close())
 	ln, err = relayadmin.Listen(path)
@@ -248,8 +253,124 @@ func TestTheSocketIsItsOwnersAlone(t *testing.T) {
 	must(t, os.Chmod(dir, 0o755))
 	_, err = relayadmin.Listen(path)
 	wants(t, err, fault.StorageFailed)
-	_, err = relayadmin.Listen("/" + strings.Repeat("x", 104))
+	long := filepath.Join(dir, "long", strings.Repeat("x", 104))
+	_, err = relayadmin.Listen(long)
 	wants(t, err, fault.InvalidArgument)
+	if _, err := os.Stat(filepath.Dir(long)); err == nil {
+		t.Error("a refused path made a folder")
+	}
+	must(t, relayadmin.CheckPath(strings.Repeat("x", 103)))
+	wants(t, relayadmin.CheckPath(strings.Repeat("x", 104)), fault.InvalidArgument)
+}
+
+// audited returns the lines of an audit log, each as it is but for the process.
+func audited(t *testing.T, path string) (got []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		var l struct {
+			At, Number     int64
+			Action, Target string
+			Request        json.RawMessage
+			Outcome        string
+		}
+		if json.Unmarshal([]byte(line), &l) != nil {
+			got = append(got, "not JSON")
+			continue
+		}
+		got = append(got, fmt.Sprint(l.At, " ", l.Number, " ", l.Action, " ", l.Target, " ", string(l.Request), " ", l.Outcome))
+	}
+	return got
+}
+
+func wantLines(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestWhatWasAskedForIsOnRecord, where the action and the target do not say it.
+func TestWhatWasAskedForIsOnRecord(t *testing.T) {
+	r := start(t)
+	id := r.register(t)
+	must(t, r.SetQuota(ctx, id, &relayadmin.Quota{Entries: 7, Bytes: 70000}))
+	wants(t, r.SetQuota(ctx, id, &relayadmin.Quota{}), fault.InvalidArgument)
+	spread := time.Second
+	must(t, r.Drain(ctx, nil, &spread))
+	at := fmt.Sprint(now)
+	wantLines(t, audited(t, filepath.Join(r.dir, "audit.log")),
+		at+" 1 quota set "+id+` {"entries":7,"bytes":70000} begun`,
+		at+" 1 quota set "+id+` {"entries":7,"bytes":70000} done`,
+		at+" 2 quota set "+id+` {"entries":0,"bytes":0} begun`,
+		at+" 2 quota set "+id+` {"entries":0,"bytes":0} invalid_argument`,
+		at+` 3 drain  {"deadline":null,"spread":1} begun`,
+		at+` 3 drain  {"deadline":null,"spread":1} done`)
+}
+
+// TestTheAuditLogGoesOn where a process was killed in the middle of a line.
+func TestTheAuditLogGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	must(t, os.WriteFile(path, []byte(`{"at":1,"act`), 0o600))
+	for range 2 {
+		log, err := relayadmin.OpenAuditLog(path)
+		must(t, err)
+		must(t, log.Record(5, "restore", "file", func() error { return nil }))
+		must(t, log.Close())
+	}
+	wantLines(t, audited(t, path), "not JSON",
+		"5 1 restore file  begun", "5 1 restore file  done", "5 1 restore file  begun", "5 1 restore file  done")
+
+	must(t, os.Chmod(path, 0o640))
+	_, err := relayadmin.OpenAuditLog(path)
+	wants(t, err, fault.StorageFailed)
+}
+
+// TestWhatCannotBeRecordedIsNotDone.
+func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
+	log, err := relayadmin.OpenAuditLog(filepath.Join(t.TempDir(), "audit.log"))
+	must(t, err)
+	must(t, log.Close())
+	wants(t, log.Record(5, "purge", "id", func() error { t.Error("it was done"); return nil }), fault.StorageFailed)
+}
+
+// TestOddRequests: what no command sends is refused with a code.
+func TestOddRequests(t *testing.T) {
+	r := start(t)
+	id := r.register(t)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(r.dir, "admin.sock"))
+	}}}
+	for _, q := range []struct{ method, path, body string }{
+		{"GET", "/identities?limit=0", ""},
+		{"GET", "/identities?limit=1001", ""},
+		{"GET", "/handles?limit=x", ""},
+		{"PUT", "/identities/" + id + "/quota", ""},
+		{"PUT", "/identities/" + id + "/quota", `{"entries":1,"bytes":1,"more":1}`},
+		{"PUT", "/identities/" + id + "/quota", `{"entries":1,"bytes":1` + strings.Repeat(" ", 1<<16) + "}"},
+		{"POST", "/drain", "{"},
+		{"GET", "/identities/nobody", ""},
+		{"DELETE", "/identities/nobody/quota", ""},
+		{"DELETE", "/identities/nobody", ""},
+		{"DELETE", "/handles/No", ""},
+	} {
+		req, err := http.NewRequest(q.method, "http://relay"+q.path, strings.NewReader(q.body))
+		must(t, err)
+		resp, err := client.Do(req)
+		must(t, err)
+		var f struct{ Error, Message string }
+		must(t, json.NewDecoder(resp.Body).Decode(&f))
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusConflict || f.Error != "invalid_argument" || f.Message == "" {
+			t.Errorf("%s %s: %d %+v", q.method, q.path, resp.StatusCode, f)
+		}
+	}
+	i, err := r.Identity(ctx, id)
+	must(t, err)
+	if i.Quota != nil || i.State != relayadmin.StateRegistered {
+		t.Errorf("changed to %+v", i)
+	}
 }
 
 func TestNoRelay(t *testing.T) {

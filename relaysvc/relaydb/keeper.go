@@ -12,9 +12,12 @@ import (
 )
 
 const (
-	// logPages is the length from which the write-ahead log is moved into the
-	// file: 64 MiB. A longer one is moved more seldom, with pages that were
-	// written several times moved once; a shorter one is read faster.
+	// stepPages are what is moved into the file at a time: 8 MiB. More makes
+	// commits wait longer for the disk, which is busy with it; less moves pages
+	// that change often more often.
+	stepPages = 2048
+	// logPages is the length from which the write-ahead log begins anew: 64 MiB.
+	// Commits wait for that; a longer log is read more slowly.
 	logPages = 16384
 	// nearlyDone is what the writer may be left to move itself while decisions
 	// wait.
@@ -31,19 +34,20 @@ const (
 // the writer, over a connection of its own, and leaves to the writer the rest:
 // only the writer can begin the log anew while others write.
 type keeper struct {
-	conn     *conn
-	state    *breakage
-	requests chan resetMode
-	answers  chan resetResult
-	due      chan struct{}   // holds a token when there is something to do
-	erasing  chan chan error // who waits for the log to be empty
-	closing  <-chan struct{} // of the store
-	rest     time.Time       // when to try again; of the loop alone
-	limit    int64           // of pages
-	pages    atomic.Int64    // written since the log began anew
-	busy     sync.Mutex      // held while it is at the disk
-	started  time.Time
-	since    atomic.Int64 // when the first deletion that is still in the log happened, by clock; 0 for none
+	conn        *conn
+	state       *breakage
+	requests    chan resetMode
+	answers     chan resetResult
+	due         chan struct{}   // holds a token when there is something to do
+	erasing     chan chan error // who waits for the log to be empty
+	closing     <-chan struct{} // of the store
+	rest        time.Time       // when to try again; of the loop alone
+	step, limit int64           // of pages
+	unmoved     atomic.Int64    // written since pages were moved
+	pages       atomic.Int64    // written since the log began anew
+	busy        sync.Mutex      // held while it is at the disk
+	started     time.Time
+	since       atomic.Int64 // when the first deletion that is still in the log happened, by clock; 0 for none
 }
 
 // resetMode is how the log begins anew.
@@ -66,7 +70,7 @@ func openKeeper(path string, state *breakage, closing <-chan struct{}) (*keeper,
 		return nil, err
 	}
 	return &keeper{
-		conn: c, state: state, closing: closing, started: time.Now(), limit: logPages,
+		conn: c, state: state, closing: closing, started: time.Now(), step: stepPages, limit: logPages,
 		requests: make(chan resetMode), answers: make(chan resetResult),
 		due: make(chan struct{}, 1), erasing: make(chan chan error),
 	}, nil
@@ -81,7 +85,7 @@ func (k *keeper) age(since int64) time.Duration { return time.Duration(k.clock()
 func (k *keeper) wrote(pages int64, erased bool) {
 	total := k.pages.Add(pages)
 	first := erased && k.since.CompareAndSwap(0, k.clock())
-	if first || total >= k.limit {
+	if first || total >= k.limit || k.unmoved.Add(pages) >= k.step {
 		select {
 		case k.due <- struct{}{}:
 		default:
@@ -172,6 +176,8 @@ func (k *keeper) work(waiting []chan error) []chan error {
 		done, err = k.reset(truncateLog)
 	case k.pages.Load() >= k.limit:
 		done, err = k.reset(restartLog)
+	case k.unmoved.Load() >= k.step:
+		_, err = k.move()
 	}
 	if !done && err == nil {
 		k.rest = time.Now().Add(resetAgain)
@@ -231,6 +237,7 @@ func (k *keeper) move() (left int64, err error) {
 	if err := k.state.get(); err != nil {
 		return 0, err
 	}
+	k.unmoved.Store(0)
 	if left, err = checkpoint(k.conn, moveLog); err != nil {
 		k.state.set(err)
 		k.state.tell()

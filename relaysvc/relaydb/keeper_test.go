@@ -88,3 +88,27 @@ func TestReaderInTheWay(t *testing.T) {
 		}
 	}
 }
+
+// TestLogIsMovedInSteps writes less than the log may have: pages are moved into
+// the file all the same, so that beginning the log anew is little work.
+func TestLogIsMovedInSteps(t *testing.T) {
+	ctx := context.Background()
+	d := newStore(t)
+	d.keeper.step = 64
+	if err := d.Register(ctx, Registration{ACEID: "alice", KELEnd: "end", KEL: []byte("[]"), Network: "n"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("find me ", 10_000)
+	for n := 0; sizeOf(d.path) < 1<<20; n++ {
+		if n == 1000 {
+			t.Fatal("nothing is moved")
+		}
+		p := Packet{To: "alice", From: "bob", Digest: fmt.Append(nil, n), Raw: []byte(text), KELEnd: "end", Expires: 1}
+		if _, err := d.Enqueue(ctx, p, Room{Entries: 1000, Bytes: 1 << 30}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := d.keeper.pages.Load(); n == 0 || n >= d.keeper.limit {
+		t.Fatalf("the log has %d pages: it began anew", n)
+	}
+}

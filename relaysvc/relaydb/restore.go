@@ -27,9 +27,10 @@ type Restored struct {
 // that is there already is replaced only with force, and kept beside it. A
 // backup that is refused changes nothing.
 //
-// Codes: storage_failed (the backup is not whole, the store exists), lock_busy.
+// Codes: storage_failed (the backup is not whole; the store exists, which is
+// also fs.ErrExist), lock_busy.
 func Restore(ctx context.Context, backup, path string, force bool, now int64) (Restored, error) {
-	report, err := checkBackup(ctx, backup)
+	report, err := CheckBackup(ctx, backup)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -50,7 +51,7 @@ func Restore(ctx context.Context, backup, path string, force bool, now int64) (R
 		return Restored{}, err
 	}
 	if generation > 0 && !force {
-		return Restored{}, fault.New(fault.StorageFailed, "%s holds a relay's store already", path)
+		return Restored{}, fault.Wrapf(fault.StorageFailed, fs.ErrExist, "%s holds a relay's store", path)
 	}
 	r := Restored{Report: report}
 	r.Generation = nextGeneration(now, generation, report.Generation)
@@ -71,8 +72,9 @@ func Restore(ctx context.Context, backup, path string, force bool, now int64) (R
 	return r, ownerfile.SyncDir(filepath.Dir(path))
 }
 
-// checkBackup refuses what is not a whole backup.
-func checkBackup(ctx context.Context, path string) (Report, error) {
+// CheckBackup refuses what is not a whole backup, and changes nothing.
+// Code: storage_failed.
+func CheckBackup(ctx context.Context, path string) (Report, error) {
 	if _, err := os.Stat(path); err != nil { // SQLite would make it
 		return Report{}, fault.Wrap(fault.StorageFailed, err)
 	}
