@@ -1,6 +1,7 @@
 package relaysvc
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -32,21 +33,15 @@ func (s *Server) serveDirectory(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	page := relayapi.NewDirectoryPage(d.Limit)
-	last, more := "", false
-	err = s.db.Directory(r.Context(), relaydb.Listing{
+	page := &directoryPage{memory: s.answers, limit: d.Limit}
+	defer func() { s.answers.free(&page.buffer) }()
+	err = page.fill(r.Context(), s.db, relaydb.Listing{
 		After:   after,
 		Limit:   d.Limit,
 		Expired: maxExpired,
 		Tag:     d.Tag,
 		Profile: d.Profile,
 		Now:     r.now,
-	}, func(aceID string, bundle []byte) bool {
-		if more = !page.AddCard(bundle); more {
-			return false
-		}
-		last = aceID
-		return true
 	})
 	if errors.Is(err, relaydb.Behind) {
 		refused := fault.New(relayapi.RateLimited, "%s", relaydb.Behind)
@@ -56,11 +51,76 @@ func (s *Server) serveDirectory(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	cursor := ""
-	if more {
-		cursor = formatCursor(last)
+	return s.accept(w, page.finish())
+}
+
+// directoryPage is a page that is being made. Its memory grows with what is
+// found, and counts until the client has taken the page.
+type directoryPage struct {
+	memory *memory
+	buffer buffer
+	limit  int64
+	page   *relayapi.Page
+	last   string // ACE ID of the last entry
+	more   bool   // there are entries after it
+	short  int    // bytes that the page needs and did not get
+}
+
+// fill makes the page of a listing. Code: rate_limited (too many answers at the
+// same time).
+func (p *directoryPage) fill(ctx context.Context, db *relaydb.DB, l relaydb.Listing) error {
+	for {
+		p.page, p.last, p.more, p.short = relayapi.NewDirectoryPage(p.limit).Within(p.buffer.data), "", false, 0
+		err := db.Directory(ctx, l, p.add)
+		if err != nil || p.short == 0 {
+			return err
+		}
+		// Not while rows were read. What is given back first cannot be what
+		// others wait for.
+		p.memory.free(&p.buffer)
+		size := sizeFor(p.short)
+		if !p.memory.take(ctx, int64(sizes[size]), bodyPatience) {
+			return errNoMemory
+		}
+		p.memory.grow(&p.buffer, size)
 	}
-	return s.accept(w, page.Finish(cursor))
+}
+
+func (p *directoryPage) add(aceID string, bundle []byte) bool {
+	if !p.room(p.page.Len() + len(bundle) + relayapi.PageOverhead(1)) {
+		return false
+	}
+	if p.more = !p.page.AddCard(bundle); p.more {
+		return false
+	}
+	p.last = aceID
+	return true
+}
+
+// room has the page go on in a buffer for need bytes, if there is memory. The
+// largest holds every page.
+func (p *directoryPage) room(need int) bool {
+	size := sizeFor(need)
+	if sizes[size] <= cap(p.buffer.data) {
+		return true
+	}
+	if !p.memory.try(int64(sizes[size])) {
+		p.short = need
+		return false
+	}
+	var larger buffer
+	p.memory.grow(&larger, size)
+	p.page.Within(larger.data)
+	p.memory.free(&p.buffer)
+	p.buffer = larger
+	return true
+}
+
+func (p *directoryPage) finish() []byte {
+	if !p.more {
+		return p.page.Finish("")
+	}
+	return p.page.Finish(formatCursor(p.last))
 }
 
 // A cursor is the digest of the last ACE ID of a page, so that it also

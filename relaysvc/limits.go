@@ -41,7 +41,9 @@ type Limits struct {
 	// Connections bounds the connections open at the same time. Default: 20,000.
 	Connections int
 	// BodyMemory bounds the bytes of request bodies in memory at the same
-	// time. Default: 256 MiB.
+	// time. So does it, each apart, those of inbox pages and streams, and those
+	// of the directory and the lookups, which need no authentication.
+	// Default: 256 MiB.
 	BodyMemory int64
 	// DiskFloor is the free space in bytes below which the relay takes no
 	// more packets and documents, so that there is room for what frees space.

@@ -1,6 +1,7 @@
 package relaysvc
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -15,11 +16,9 @@ func (s *Server) serveDescriptor(w http.ResponseWriter, r *request) error {
 	if err := checkTarget(r.target); err != nil {
 		return err
 	}
-	agent, err := s.db.Descriptor(r.Context(), r.target, r.now)
-	if err != nil {
-		return err
-	}
-	return s.accept(w, agent)
+	return s.serveDocument(w, r, func(ctx context.Context) ([]byte, error) {
+		return s.db.Descriptor(ctx, r.target, r.now)
+	})
 }
 
 // serveCard is GET /v1/card/{aceId}.
@@ -27,11 +26,9 @@ func (s *Server) serveCard(w http.ResponseWriter, r *request) error {
 	if err := checkTarget(r.target); err != nil {
 		return err
 	}
-	bundle, err := s.db.Card(r.Context(), r.target)
-	if err != nil {
-		return err
-	}
-	return s.accept(w, bundle)
+	return s.serveDocument(w, r, func(ctx context.Context) ([]byte, error) {
+		return s.db.Card(ctx, r.target)
+	})
 }
 
 // serveHandle is GET /v1/handles/{handle}.
@@ -39,11 +36,24 @@ func (s *Server) serveHandle(w http.ResponseWriter, r *request) error {
 	if !wire.IsHandle(r.target) {
 		return fault.New(fault.InvalidArgument, "path: not a handle")
 	}
-	bundle, err := s.db.Handle(r.Context(), r.target, s.audience)
+	return s.serveDocument(w, r, func(ctx context.Context) ([]byte, error) {
+		return s.db.Handle(ctx, r.target, s.audience)
+	})
+}
+
+// serveDocument answers with a document. There is memory for the longest one
+// until the client has taken it. Code: rate_limited (too many answers at the
+// same time).
+func (s *Server) serveDocument(w http.ResponseWriter, r *request, find func(context.Context) ([]byte, error)) error {
+	if !s.answers.take(r.Context(), wire.MaxPublishedAgentBytes, bodyPatience) {
+		return errNoMemory
+	}
+	defer s.answers.give(wire.MaxPublishedAgentBytes)
+	document, err := find(r.Context())
 	if err != nil {
 		return err
 	}
-	return s.accept(w, bundle)
+	return s.accept(w, document)
 }
 
 func checkTarget(aceID string) error {

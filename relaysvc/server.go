@@ -205,7 +205,8 @@ type Server struct {
 	disk        *disk
 	metrics     *metrics
 	bodies      *memory // of requests
-	pages       *memory // of answers and events
+	pages       *memory // of answers and events for those who own the queue
+	answers     *memory // of answers for anybody
 	permits     *admission.PermitCache
 	crew        *crew
 	salt        []byte // of pseudonyms in the log
@@ -225,6 +226,7 @@ func New(c Config) (*Server, error) {
 		states:      newStates(),
 		bodies:      newMemory(c.Limits.BodyMemory),
 		pages:       newMemory(c.Limits.BodyMemory),
+		answers:     newMemory(c.Limits.BodyMemory),
 		permits:     admission.NewPermitCache(permitCacheEntries),
 		hub:         newHub(c.Limits.StreamsPerIdentity, c.Limits.Streams),
 		limiter:     newLimiter(),

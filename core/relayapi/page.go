@@ -16,15 +16,18 @@ func NewInboxPage(limit int64) *Page { return newPage(`{"messages":[`, limit) }
 // NewDirectoryPage starts a page of GET /v1/cards of at most limit entries.
 func NewDirectoryPage(limit int64) *Page { return newPage(`{"cards":[`, limit) }
 
-// Within has a page without entries use the memory of buf, as far as it is
-// enough, and returns the page.
+// Within has a page go on in the memory of buf, as far as it is enough, and
+// returns the page. What it used before is free for another use.
 func (p *Page) Within(buf []byte) *Page {
 	p.body = append(buf[:0], p.body...)
 	return p
 }
 
-// PageOverhead is an upper bound of the bytes that an inbox page of n packets
-// has beside these.
+// Len returns the bytes of the page so far, without its end.
+func (p *Page) Len() int { return len(p.body) }
+
+// PageOverhead is an upper bound of the bytes that a page of n entries has
+// beside these.
 func PageOverhead(n int) int { return 2*maxPageTail + n*maxEntryOverhead }
 
 // maxEntryOverhead is what stands around a packet in a page.

@@ -123,7 +123,7 @@ func readDevRelay(path string) (devRelay, error) {
 	}
 	d := devRelay{path: path}
 	if json.Unmarshal(text, &d) != nil || wire.CheckRelayURL(d.URL, wire.Development) != nil || !onLoopback(d.URL) {
-		return d, fault.New(fault.StorageFailed, "%s does not name a relay on this machine", path)
+		return d, fault.New(fault.StorageFailed, "%s does not name a relay on this machine: remove it", path)
 	}
 	return d, nil
 }

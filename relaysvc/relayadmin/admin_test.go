@@ -22,6 +22,7 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
 	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
+	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -141,8 +142,15 @@ func TestIdentitiesCanBeSuspendedBoundedAndPurged(t *testing.T) {
 		t.Fatalf("identity %+v", i)
 	}
 	must(t, r.Resume(ctx, id))
+	if i, err = r.Identity(ctx, id); err != nil || i.State != relayadmin.StateRegistered || i.Suspended || i.RetiredAt != nil {
+		t.Fatalf("resumed: %+v, %v", i, err)
+	}
 	must(t, r.SetQuota(ctx, id, nil))
+	must(t, r.Suspend(ctx, id))
 	must(t, r.Purge(ctx, id))
+	if i, err = r.Identity(ctx, id); err != nil || !i.Suspended || i.RetiredAt == nil || *i.RetiredAt != now {
+		t.Fatalf("purged: %+v, %v", i, err)
+	}
 	if i, err = r.Identity(ctx, id); err != nil || i.State != relayadmin.StateUnregistered || i.Quota != nil {
 		t.Fatalf("identity %+v, %v", i, err)
 	}
@@ -333,6 +341,11 @@ func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 	must(t, err)
 	must(t, log.Close())
 	wants(t, log.Record(5, "purge", "id", func() error { t.Error("it was done"); return nil }), fault.StorageFailed)
+
+	// What could not be recorded afterwards is told.
+	log, err = relayadmin.OpenAuditLog(filepath.Join(t.TempDir(), "audit.log"))
+	must(t, err)
+	wants(t, log.Record(5, "purge", "id", log.Close), fault.StorageFailed)
 }
 
 // TestOddRequests: what no command sends is refused with a code.
@@ -374,8 +387,24 @@ func TestOddRequests(t *testing.T) {
 }
 
 func TestNoRelay(t *testing.T) {
-	c := relayadmin.NewClient(filepath.Join(t.TempDir(), "admin.sock"))
-	defer c.Close()
-	_, err := c.Status(ctx)
-	wants(t, err, fault.RelayUnavailable)
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "stale.sock")
+	ln, err := net.Listen("unix", stale)
+	must(t, err)
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // as after a crash
+	must(t, ln.Close())
+	for _, path := range []string{filepath.Join(dir, "admin.sock"), stale, filepath.Join(dir, strings.Repeat("x", 104))} {
+		c := relayadmin.NewClient(path)
+		_, err := c.Status(ctx)
+		c.Close()
+		if fault.CodeOf(err) != fault.RelayUnavailable || !strings.Contains(err.Error(), "no relay runs") {
+			t.Errorf("%s: %v", filepath.Base(path), err)
+		}
+	}
+}
+
+func TestAReportWithProblemsIsNotWhole(t *testing.T) {
+	if relayadmin.NewReport(relaydb.Report{Problems: []string{"one"}}).Whole || !relayadmin.NewReport(relaydb.Report{}).Whole {
+		t.Error("whole or not does not follow from the problems")
+	}
 }

@@ -145,6 +145,109 @@ func TestRestoreRefusesWhatIsNoWholeBackup(t *testing.T) {
 		}
 	}
 	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock")
+	must(t, os.Chmod(copied, 0o640))
+	for what, err := range map[string]error{"restored": restoreError(copied, target), "verified": verifyError(copied)} {
+		if fault.CodeOf(err) != fault.StorageFailed || !strings.Contains(err.Error(), "chmod") {
+			t.Errorf("%s a file that others can read: %v", what, err)
+		}
+	}
+}
+
+func restoreError(backup, path string) error {
+	_, err := relaydb.Restore(ctx, backup, path, false, now)
+	return err
+}
+
+func verifyError(path string) error {
+	_, err := relaydb.VerifyFile(ctx, path, now)
+	return err
+}
+
+// TestABackupSaysItselfWhatItIs: whole, or the copy of a damaged store.
+func TestABackupSaysItselfWhatItIs(t *testing.T) {
+	dir, path, copied := backedUp(t)
+	alter(t, path, "UPDATE entries SET digest = zeroblob(32)")
+	d := open(t, path)
+	damaged := filepath.Join(dir, "damaged.db")
+	b, err := d.Backup(ctx, damaged, now)
+	must(t, err)
+	must(t, d.Close())
+	if b.Restorable() || len(b.Problems) != 1 {
+		t.Fatalf("backup %+v", b)
+	}
+	for file, want := range map[string]bool{copied: true, damaged: false} {
+		db, err := sql.Open("sqlite", file)
+		must(t, err)
+		var restorable bool
+		var taken int64
+		must(t, db.QueryRow("SELECT restorable, taken_at FROM backup").Scan(&restorable, &taken))
+		must(t, db.Close())
+		if restorable != want || taken != now {
+			t.Errorf("%s says %v, %d", filepath.Base(file), restorable, taken)
+		}
+	}
+	if err := restoreError(damaged, filepath.Join(dir, "other", "relay.db")); err == nil || !strings.Contains(err.Error(), "not restorable") {
+		t.Errorf("a damaged one was restored: %v", err)
+	}
+}
+
+// alter runs SQL on a closed store.
+func alter(t *testing.T, path, query string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	must(t, err)
+	_, err = db.Exec(query)
+	must(t, err)
+	must(t, db.Close())
+}
+
+// TestVerifyFindsEachKindOfDamage that SQL can do.
+func TestVerifyFindsEachKindOfDamage(t *testing.T) {
+	for query, want := range map[string]string{
+		"UPDATE queues SET entries = entries + 1":                                             "its totals",
+		"UPDATE queues SET bytes = bytes + 1":                                                 "its totals",
+		"UPDATE queues SET strangers = strangers + 1":                                         "its totals",
+		"UPDATE queues SET stranger_bytes = stranger_bytes + 1":                               "its totals",
+		"UPDATE entries SET size = size + 1":                                                  "not the one that was queued",
+		"DELETE FROM bodies":                                                                  "not the one that was queued",
+		"UPDATE networks SET queued = queued + 1":                                             "network",
+		"UPDATE identities SET stored = stored + 1":                                           "charged",
+		`PRAGMA writable_schema = 1; DELETE FROM sqlite_schema WHERE name = 'entries_digest'`: "structure",
+	} {
+		_, path, _ := backedUp(t)
+		alter(t, path, query)
+		r, err := relaydb.VerifyFile(ctx, path, now)
+		if err != nil || !strings.Contains(strings.Join(r.Problems, "\n"), want) {
+			t.Errorf("%s: %q, %v", query, r.Problems, err)
+		}
+	}
+}
+
+// TestAReportIsBounded, and counts what there is.
+func TestAReportIsBounded(t *testing.T) {
+	path := filepath.Join(dataDir(t), "relay.db")
+	d := open(t, path)
+	registered(t, d, "alice")
+	registered(t, d, "bob")
+	must(t, d.SetQuota(ctx, "alice", &relaydb.Quota{Entries: 101, Bytes: 1 << 20}))
+	for i := range 101 {
+		enqueue(t, d, packet("alice", "bob", fmt.Sprintf("packet %03d", i)))
+	}
+	must(t, d.Purge(ctx, "bob", now))
+	must(t, d.Close())
+	r, err := relaydb.VerifyFile(ctx, path, now)
+	must(t, err)
+	if len(r.Problems) > 0 || r.Identities != 1 || r.Entries != 101 || r.Bytes != 101*10 || r.Quarantined != 0 {
+		t.Fatalf("report %+v", r)
+	}
+	alter(t, path, `
+UPDATE entries SET digest = CAST(printf('%032d', seq) AS BLOB);
+INSERT INTO quarantine (identity, generation, seq, at, reason, body) VALUES (1, 1, 1, 1, 'test', 1)`)
+	r, err = relaydb.VerifyFile(ctx, path, now)
+	must(t, err)
+	if len(r.Problems) != 100 || r.Quarantined != 1 {
+		t.Fatalf("%d problems, %d quarantined", len(r.Problems), r.Quarantined)
+	}
 }
 
 // wantFiles compares the names in a folder.
@@ -187,11 +290,29 @@ func TestRestoreIsAboveAStoreThatIsLost(t *testing.T) {
 			t.Fatalf("%s: generation %d", name, r.Generation)
 		}
 	}
-	// With a clock that is behind, it is above what is there all the same.
-	r, err := relaydb.Restore(ctx, copied, filepath.Join(dir, "two", "relay.db"), true, 5)
+	// With a clock that is behind, it is above what is there all the same, and
+	// above the backup.
+	two := filepath.Join(dir, "two", "relay.db")
+	r, err := relaydb.Restore(ctx, copied, two, true, 5)
 	must(t, err)
 	if r.Generation != now+2 {
 		t.Fatalf("generation %d", r.Generation)
+	}
+	d := open(t, two)
+	later := filepath.Join(dir, "later.db")
+	b, err := d.Backup(ctx, later, now)
+	must(t, err)
+	must(t, d.Close())
+	if b.Generation != now+2 || !b.Restorable() {
+		t.Fatalf("backup of a restored store: %+v", b)
+	}
+	r, err = relaydb.Restore(ctx, later, filepath.Join(dir, "three", "relay.db"), false, 5)
+	must(t, err)
+	if r.Generation != now+3 {
+		t.Fatalf("generation %d", r.Generation)
+	}
+	if read, err := relaydb.VerifyFile(ctx, filepath.Join(dir, "three", "relay.db"), now); err != nil || read.TakenAt != 0 {
+		t.Fatalf("a store counts as a backup: %+v, %v", read, err)
 	}
 }
 
@@ -219,6 +340,9 @@ func TestRestoreReplacesAStoreThatCannotBeRead(t *testing.T) {
 	}
 	if text, err := os.ReadFile(r.Replaced); err != nil || string(text) != "no database" {
 		t.Fatalf("kept %q, %v", text, err)
+	}
+	if _, err := os.Stat(path + ".restoring"); err == nil {
+		t.Fatal("the new store was left behind")
 	}
 }
 

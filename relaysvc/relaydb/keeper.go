@@ -17,14 +17,15 @@ const (
 	// that change often more often.
 	stepPages = 2048
 	// logPages is the length from which the write-ahead log begins anew: 64 MiB.
-	// Commits wait for that; a longer log is read more slowly.
+	// Commits wait for the disk while it does, and longer, each, while the file
+	// of the log grows. A start after a crash reads the whole log.
 	logPages = 16384
 	// nearlyDone is what the writer may be left to move itself while decisions
 	// wait.
 	nearlyDone = 512
 	// eraseDelay is how long the bytes of what was deleted may stay in the log.
 	// Emptying it at every deletion would have each wait for the disk twice.
-	eraseDelay = 2 * time.Second
+	eraseDelay = 4 * time.Second
 	// resetAgain is the time to the next attempt when a reader was in the way: a
 	// backup can be so for long, and each attempt costs the writer a moment.
 	resetAgain = 50 * time.Millisecond

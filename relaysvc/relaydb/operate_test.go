@@ -24,6 +24,19 @@ func TestPurgeIsAnUnregisterByTheOperator(t *testing.T) {
 	}
 }
 
+// TestPurgeIsAboveARegistrationFromAhead: the clock of an identity may be some
+// way ahead.
+func TestPurgeIsAboveARegistrationFromAhead(t *testing.T) {
+	d := newDB(t)
+	registered(t, d, "alice")
+	must(t, d.Purge(ctx, "alice", now-5))
+	i, err := d.Identity(ctx, "alice")
+	must(t, err)
+	if i.Barrier != now {
+		t.Fatalf("barrier %d", i.Barrier)
+	}
+}
+
 func TestSuspendAndQuotaShowInTheAccount(t *testing.T) {
 	d := newDB(t)
 	registered(t, d, "alice")
@@ -41,6 +54,10 @@ func TestSuspendAndQuotaShowInTheAccount(t *testing.T) {
 	must(t, err)
 	if len(rest) != 1 || rest[0].ACEID != "bob" {
 		t.Fatalf("after alice: %+v", rest)
+	}
+	must(t, d.SetQuota(ctx, "bob", &relaydb.Quota{Entries: 6, Bytes: 2000}))
+	if a, err := d.Account(ctx, "bob"); err != nil || *a.Quota != (relaydb.Quota{Entries: 6, Bytes: 2000}) {
+		t.Fatalf("account %+v, %v", a, err)
 	}
 	must(t, d.Suspend(ctx, "alice", false))
 	must(t, d.SetQuota(ctx, "bob", nil))

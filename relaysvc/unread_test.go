@@ -1,0 +1,109 @@
+package relaysvc_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/relaysvc"
+	"github.com/ace-toolkit/ace/relaysvc/relaydb"
+)
+
+// list stores n identities whose card records are listed and as long as they
+// may be, past the checks of a publication: the relay serves what is stored.
+func (r *relay) list(n int) (aceIDs []string) {
+	r.t.Helper()
+	r.stop()
+	db, err := relaydb.Open(r.t.Context(), r.path, epoch)
+	must(r.t, err)
+	bundle := fmt.Appendf(nil, `{"aceId":%q,"rest":""}`, strangerID())
+	bundle = append(bundle[:len(bundle)-2], strings.Repeat("x", wire.MaxPublishedAgentBytes-len(bundle))+`"}`...)
+	for range n {
+		id := strangerID()
+		aceIDs = append(aceIDs, id)
+		must(r.t, db.Register(r.t.Context(), relaydb.Registration{ACEID: id, KELEnd: id, KEL: []byte("[]"), Network: "n"}, nil))
+		must(r.t, db.PublishDescriptor(r.t.Context(), relaydb.Descriptor{ACEID: id, KELEnd: id, ExpiresAt: epoch + 1000, Raw: []byte("{}")}))
+		must(r.t, db.PublishCard(r.t.Context(), relaydb.Card{ACEID: id, KELEnd: id, Home: r.url, Listed: true, Raw: bundle}, 0, 0,
+			func(relaydb.Bindings) (bool, error) { return false, nil }))
+	}
+	must(r.t, db.Close())
+	return aceIDs
+}
+
+// TestUnreadDirectory asks for pages of megabytes, which takes no
+// authentication, and reads none: they take no more memory than there is for
+// what anybody may ask for, and none from who owns a queue.
+func TestUnreadDirectory(t *testing.T) {
+	configure := func(c *relaysvc.Config) {
+		c.Limits.BodyMemory = 12 << 20 // for one page and a half
+		c.Timeouts.Body, c.Timeouts.Write = patience, patience
+	}
+	r := start(t, configure)
+	agents := r.list(9)
+	r.run(configure)
+	other := r.bystander()
+	page := func() answer { return r.do(call{method: "GET", path: "/v1/cards"}) }
+	crawled, err := relayapi.ParseDirectoryPage(page().body)
+	must(t, err)
+	if len(crawled.Cards) != 7 || crawled.Cursor == "" {
+		t.Fatalf("%d cards of a megabyte, cursor %q", len(crawled.Cards), crawled.Cursor)
+	}
+
+	w := r.tap(t)
+	must(t, w.conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(4096))
+	w.write("GET /v1/cards HTTP/1.1\r\nHost: x\r\n\r\n")
+	for deadline := time.Now().Add(patience); ; {
+		got := page()
+		if got.status == http.StatusTooManyRequests {
+			got.expect(t, "rate_limited")
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a page that nobody reads takes no memory from the next")
+		}
+	}
+	r.do(call{method: "GET", path: "/v1/card/" + agents[0]}).expect(t, "rate_limited")
+	other.isServed(t)
+
+	w.conn.Close()
+	for deadline := time.Now().Add(patience); page().status != http.StatusOK; {
+		if time.Now().After(deadline) {
+			t.Fatal("the memory does not come back")
+		}
+	}
+	got := r.do(call{method: "GET", path: "/v1/card/" + agents[0]})
+	if got.status != http.StatusOK || len(got.body) != wire.MaxPublishedAgentBytes {
+		t.Fatalf("status %d, %d bytes", got.status, len(got.body))
+	}
+}
+
+// TestPagesWaitForMemory asks for more pages at a time than there is memory
+// for: all of them come, whole and one after the other.
+func TestPagesWaitForMemory(t *testing.T) {
+	configure := func(c *relaysvc.Config) { c.Limits.BodyMemory = 9 << 20 }
+	r := start(t, configure)
+	r.list(8)
+	r.run(configure)
+	want := r.do(call{method: "GET", path: "/v1/cards"})
+	if want.status != http.StatusOK || len(want.body) < wire.MaxPageBytes/2 {
+		t.Fatalf("status %d, %d bytes", want.status, len(want.body))
+	}
+	got := make(chan error, 6)
+	for range cap(got) {
+		go func() {
+			a, err := r.try(call{method: "GET", path: "/v1/cards"})
+			if err == nil && string(a.body) != string(want.body) {
+				err = fmt.Errorf("status %d, %d bytes: %w", a.status, len(a.body), io.ErrUnexpectedEOF)
+			}
+			got <- err
+		}()
+	}
+	for range cap(got) {
+		must(t, <-got)
+	}
+}
