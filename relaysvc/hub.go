@@ -58,7 +58,8 @@ func (h *hub) open(ctx context.Context, aceID string, st *stream) error {
 	t := h.topics[aceID]
 	switch {
 	case h.draining:
-		return fault.New(relayapi.RateLimited, "the relay is about to restart")
+		// It is one that was just asked to reconnect, and that is soon possible.
+		return &fault.Error{Code: relayapi.RateLimited, Msg: "the relay is about to restart", RetryAfter: 1}
 	case h.streams >= h.limit:
 		return fault.New(relayapi.RateLimited, "the relay has no place for another stream")
 	case t != nil && len(t.streams) >= h.perIdentity:

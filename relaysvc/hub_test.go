@@ -2,6 +2,7 @@ package relaysvc
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,8 +45,13 @@ func TestDrainingHubOpensNothing(t *testing.T) {
 	h := newHub(1, 1)
 	h.drain(0)
 	h.drain(0)
-	if err := h.open(t.Context(), "alice", quiet()); fault.CodeOf(err) != relayapi.RateLimited {
+	err := h.open(t.Context(), "alice", quiet())
+	if fault.CodeOf(err) != relayapi.RateLimited {
 		t.Fatalf("got %v", err)
+	}
+	var e *fault.Error
+	if !errors.As(err, &e) || e.RetryAfter != 1 {
+		t.Fatalf("a client that was asked to reconnect is kept away: %+v", e)
 	}
 }
 

@@ -77,6 +77,10 @@ func (l *listener) open(ctx context.Context, c caller) error {
 		return err
 	}
 	l.stream, l.incarnation, l.replayed = st, c.Incarnation, replayed
+	if wire.CompareStreamIDs(l.last, replayed) > 0 {
+		// The cursor is none of this queue's. What comes from now on is new.
+		l.last = replayed
+	}
 	return nil
 }
 

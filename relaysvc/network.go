@@ -25,13 +25,22 @@ func (s *Server) clientAddress(r *http.Request) netip.Addr {
 	client := peer.Addr().Unmap()
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(hops) - 1; i >= 0 && s.trusted(client); i-- {
-		addr, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
+		addr, ok := hop(strings.TrimSpace(hops[i]))
+		if !ok {
 			break
 		}
 		client = addr.Unmap()
 	}
 	return client
+}
+
+// hop returns the address that a proxy wrote. Some write its port as well.
+func hop(text string) (netip.Addr, bool) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr, true
+	}
+	both, err := netip.ParseAddrPort(text)
+	return both.Addr(), err == nil
 }
 
 func (s *Server) trusted(addr netip.Addr) bool {

@@ -88,7 +88,7 @@ func relayAdminCmds(a *app) []*cobra.Command {
 type relayPlan struct {
 	Action   string `json:"action"`
 	Target   string `json:"target"`   // an ACE ID, or the path of a store
-	Packets  int64  `json:"packets"`  // that it deletes, or restores
+	Entries  int64  `json:"entries"`  // queued packets that it deletes, or restores
 	Replaces bool   `json:"replaces"` // a store that is there
 }
 

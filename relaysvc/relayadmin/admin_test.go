@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,7 +51,8 @@ func wants(t *testing.T, err error, code fault.Code) {
 type running struct {
 	*relayadmin.Client
 	url, dir string
-	ended    chan error // of the relay
+	ended    chan error   // of the relay
+	shut     func() error // closes its store
 }
 
 func start(t *testing.T) running {
@@ -64,7 +66,7 @@ func start(t *testing.T) running {
 	must(t, err)
 	url, err := relaysvc.LoopbackURL(ln.Addr())
 	must(t, err)
-	r := running{url: url, dir: dir, ended: make(chan error, 1)}
+	r := running{url: url, dir: dir, shut: sync.OnceValue(server.Close), ended: make(chan error, 1)}
 	serving, stop := context.WithCancel(ctx)
 	go func() { r.ended <- server.Serve(serving, ln) }()
 
@@ -91,7 +93,7 @@ func start(t *testing.T) running {
 			must(t, err)
 		default: // a test has waited for it
 		}
-		must(t, server.Close())
+		must(t, r.shut())
 	})
 	return r
 }
@@ -200,6 +202,19 @@ func TestDrainEndsTheRelay(t *testing.T) {
 	must(t, err)
 	if !s.Draining {
 		t.Fatal("it does not say that it is draining")
+	}
+}
+
+// TestStatusOfAStoreThatTakesNoDecisions says why.
+func TestStatusOfAStoreThatTakesNoDecisions(t *testing.T) {
+	r := start(t)
+	must(t, r.Drain(ctx, nil, nil))
+	must(t, <-r.ended)
+	must(t, r.shut())
+	s, err := r.Status(ctx)
+	must(t, err)
+	if s.Store == "ok" || s.Store == "" {
+		t.Fatalf("status %+v", s)
 	}
 }
 

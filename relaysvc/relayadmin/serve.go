@@ -277,8 +277,12 @@ func (r Relay) drain(q *http.Request) (any, error) {
 	if err := body(q, &d); err != nil {
 		return nil, err
 	}
-	r.Operator.Drain(relaysvc.Drain{Deadline: seconds(d.Deadline), Spread: seconds(d.Spread)})
+	r.Operator.Drain(d.bounds())
 	return done{true}, nil
+}
+
+func (d drainRequest) bounds() relaysvc.Drain {
+	return relaysvc.Drain{Deadline: seconds(d.Deadline), Spread: seconds(d.Spread)}
 }
 
 func seconds(s *float64) *time.Duration {

@@ -54,6 +54,31 @@ func find(t *testing.T, file []byte, text string) int {
 	return i
 }
 
+// TestDamageIsNotTheEnd reads one entry at a time from a queue whose first
+// entries are damaged: a part without a packet is the end of a queue (07#inbox).
+func TestDamageIsNotTheEnd(t *testing.T) {
+	d, reasons := damaged(t, func(file []byte) {
+		for n := range 3 {
+			file[find(t, file, fmt.Sprintf("packet %d packet %d ", n, n))] ^= 1
+		}
+	})
+	alice, err := d.Identity(ctx, "alice")
+	must(t, err)
+	for _, bytes := range []int64{1, 1 << 20} {
+		var got []string
+		more, err := d.Entries(ctx, relaydb.Span{ACEID: "alice", Incarnation: alice.Incarnation, Entries: 1, Bytes: bytes, Now: now}, func(e relaydb.Entry) bool {
+			got = append(got, e.StreamID)
+			return true
+		})
+		if err != nil || !more || len(got) != 1 || got[0] != "1-4" {
+			t.Fatalf("got %v, more %t, error %v", got, more, err)
+		}
+	}
+	if len(*reasons) != 3 {
+		t.Fatalf("%d damaged packets were reported", len(*reasons))
+	}
+}
+
 // served checks that the first and the last two of five packets are served.
 func served(t *testing.T, d *relaydb.DB, want ...int) {
 	t.Helper()

@@ -122,10 +122,26 @@ func (r *reading) entries() error {
 	if err != nil {
 		return err
 	}
-	found, size, err := r.find(id)
-	if err != nil {
-		return err
+	for {
+		found, size, err := r.find(id)
+		if err != nil {
+			return err
+		}
+		before := len(r.bad)
+		if err := r.packets(id, found, size); err != nil {
+			return err
+		}
+		if !r.more || len(found) == 0 || len(r.bad)-before < len(found) {
+			return nil
+		}
+		// All that was found is put aside, which is not the end of the queue.
+		last := found[len(found)-1]
+		r.span.After = streamID(last.generation, last.seq)
 	}
+}
+
+// packets yields those of the entries that are found.
+func (r *reading) packets(id int64, found []located, size int64) error {
 	for i := range found {
 		f := &found[i]
 		goOn, err := r.packet(f, len(found)-i, size)
@@ -145,8 +161,8 @@ func (r *reading) entries() error {
 	return nil
 }
 
-// find returns the entries of the span and the bytes of their packets. It
-// reads none of these.
+// find returns the entries of the span and the bytes of their packets, and
+// notes whether there may be more. It reads none of these.
 func (r *reading) find(id int64) (found []located, size int64, err error) {
 	s, err := r.conn.prepare(selectEntries)
 	if err != nil {

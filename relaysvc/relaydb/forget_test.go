@@ -43,6 +43,35 @@ func TestClockJumpsAhead(t *testing.T) {
 	}
 }
 
+// TestFullQueueAfterAJump sends to a full queue, and beyond a sender's share,
+// with a clock that is ahead of what has passed: nothing makes room that is not
+// over.
+func TestFullQueueAfterAJump(t *testing.T) {
+	for name, room := range map[string]relaydb.Room{
+		"entries": {Entries: 1, Bytes: 1 << 20},
+		"bytes":   {Entries: 10, Bytes: 8},
+		"share":   {Entries: 10, Bytes: 1 << 20, SenderEntries: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			elapsed := int64(5000)
+			d, err := relaydb.OpenWith(ctx, filepath.Join(dataDir(t), "relay.db"), now, relaydb.Options{Elapsed: func() int64 { return elapsed }})
+			must(t, err)
+			t.Cleanup(func() { d.Close() })
+			registered(t, d, "alice")
+			enqueueIn(t, d, packet("alice", "bob", "stays"), room)
+			late := packet("alice", "bob", "late")
+			late.Now, late.Expires = now+3600, now+7200
+			_, err = d.Enqueue(ctx, late, room)
+			refused(t, err, relaydb.Full)
+			if got := queue(t, d, "alice"); len(got) != 1 || string(got[0].Packet) != "stays" {
+				t.Fatalf("after the clock came back: %v", got)
+			}
+			elapsed += 100
+			enqueueIn(t, d, late, room)
+		})
+	}
+}
+
 // TestSweepTakesAllThatExpired sweeps more than one transaction takes, of
 // several queues and both kinds, and nothing else.
 func TestSweepTakesAllThatExpired(t *testing.T) {

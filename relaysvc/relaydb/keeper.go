@@ -29,6 +29,14 @@ const (
 	// resetAgain is the time to the next attempt when a reader was in the way: a
 	// backup can be so for long, and each attempt costs the writer a moment.
 	resetAgain = 50 * time.Millisecond
+	// mostPatience is how many milliseconds an attempt waits for readers at most.
+	// It doubles with each that fails and halves with each that does not: where
+	// many read at a time there may never be a moment when none does, but one that
+	// begins while the writer waits is not in the way. After an attempt that waited
+	// in vain the writer is left alone for writerShare times as long, because a
+	// backup is not over soon.
+	mostPatience = 32
+	writerShare  = 30
 )
 
 // keeper keeps the write-ahead log short. It moves pages into the file beside
@@ -37,12 +45,13 @@ const (
 type keeper struct {
 	conn        *conn
 	state       *breakage
-	requests    chan resetMode
+	requests    chan reset
 	answers     chan resetResult
 	due         chan struct{}   // holds a token when there is something to do
 	erasing     chan chan error // who waits for the log to be empty
 	closing     <-chan struct{} // of the store
-	rest        time.Time       // when to try again; of the loop alone
+	rest        time.Time       // when to try again; of the loop alone, as patience
+	patience    int32           // milliseconds that the next attempt waits for readers
 	step, limit int64           // of pages
 	unmoved     atomic.Int64    // written since pages were moved
 	pages       atomic.Int64    // written since the log began anew
@@ -60,6 +69,12 @@ const (
 	moveLog     resetMode = "PRAGMA wal_checkpoint(PASSIVE)"  // not at all
 )
 
+// reset is what the writer is asked for.
+type reset struct {
+	mode     resetMode
+	patience int32 // milliseconds to wait for readers
+}
+
 type resetResult struct {
 	done bool
 	err  error
@@ -72,7 +87,7 @@ func openKeeper(path string, state *breakage, closing <-chan struct{}) (*keeper,
 	}
 	return &keeper{
 		conn: c, state: state, closing: closing, started: time.Now(), step: stepPages, limit: logPages,
-		requests: make(chan resetMode), answers: make(chan resetResult),
+		requests: make(chan reset), answers: make(chan resetResult),
 		due: make(chan struct{}, 1), erasing: make(chan chan error),
 	}, nil
 }
@@ -95,19 +110,19 @@ func (k *keeper) wrote(pages int64, erased bool) {
 }
 
 // resetLog runs a checkpoint on the writer's connection, between two groups.
-func (w *writer) resetLog(mode resetMode) resetResult {
+func (w *writer) resetLog(r reset) resetResult {
 	if err := w.state.get(); err != nil {
 		return resetResult{err: err}
 	}
 	since := w.keeper.since.Load()
-	left, err := checkpoint(w.tx.conn, mode)
+	left, err := checkpoint(w.tx.conn, r.mode, r.patience)
 	if err != nil {
 		w.fail(err)
 		return resetResult{err: err}
 	}
 	if left == 0 {
 		w.keeper.pages.Store(0)
-		if mode == truncateLog {
+		if r.mode == truncateLog {
 			w.keeper.since.CompareAndSwap(since, 0)
 		}
 	}
@@ -115,13 +130,14 @@ func (w *writer) resetLog(mode resetMode) resetResult {
 }
 
 // checkpoint returns how many pages are left to move, at least 1 when somebody
-// was in the way. It fails when the disk does; a full one only leaves more.
-func checkpoint(c *conn, mode resetMode) (left int64, err error) {
+// was in the way for longer than patience, in milliseconds. It fails when the
+// disk does; a full one only leaves more.
+func checkpoint(c *conn, mode resetMode, patience int32) (left int64, err error) {
 	s, err := c.prepare(string(mode))
 	if err != nil {
 		return 0, err
 	}
-	c.busyTimeout(0)
+	c.busyTimeout(patience)
 	defer c.busyTimeout(busyMilliseconds)
 	failpoint.Here(failpoint.Checkpoint)
 	ok, err := s.first()
@@ -181,9 +197,11 @@ func (k *keeper) work(waiting []chan error) []chan error {
 		_, err = k.move()
 	}
 	if !done && err == nil {
-		k.rest = time.Now().Add(resetAgain)
+		k.rest = time.Now().Add(resetAgain + writerShare*time.Duration(k.patience)*time.Millisecond)
+		k.patience = min(max(1, 2*k.patience), mostPatience)
 		return waiting
 	}
+	k.patience /= 2
 	for _, w := range waiting {
 		w <- err
 	}
@@ -223,7 +241,7 @@ func (k *keeper) reset(mode resetMode) (done bool, err error) {
 		}
 	}
 	select {
-	case k.requests <- mode:
+	case k.requests <- reset{mode, k.patience}:
 		r := <-k.answers
 		return r.done, r.err
 	case <-k.closing:
@@ -239,7 +257,7 @@ func (k *keeper) move() (left int64, err error) {
 		return 0, err
 	}
 	k.unmoved.Store(0)
-	if left, err = checkpoint(k.conn, moveLog); err != nil {
+	if left, err = checkpoint(k.conn, moveLog, 0); err != nil {
 		k.state.set(err)
 		k.state.tell()
 	}

@@ -45,6 +45,70 @@ func TestLogStaysShort(t *testing.T) {
 	}
 }
 
+// TestReadersTakeTurns writes while there is never a moment without a reader:
+// each begins before the one before it ends. The log begins anew all the same,
+// again and again.
+func TestReadersTakeTurns(t *testing.T) {
+	ctx := context.Background()
+	d := newStore(t)
+	d.keeper.limit = 64
+	if err := d.Register(ctx, Registration{ACEID: "alice", KELEnd: "end", KEL: []byte("[]"), Network: "n"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() { stopped <- d.takeTurns(ctx, stop) }()
+	text := strings.Repeat("x", 30_000)
+	deadline := time.Now().Add(5 * time.Second)
+	for n, begun := 0, 0; begun < 3; n++ {
+		if time.Now().After(deadline) {
+			t.Errorf("the log began anew %d times and has %d bytes", begun, sizeOf(d.path+"-wal"))
+			break
+		}
+		pages := d.keeper.pages.Load()
+		p := Packet{To: "alice", From: "bob", Digest: fmt.Append(nil, n), Raw: []byte(text), KELEnd: "end", Expires: 1}
+		if _, err := d.Enqueue(ctx, p, Room{Entries: 1 << 20, Bytes: 1 << 40}); err != nil {
+			t.Fatal(err)
+		}
+		if d.keeper.pages.Load() < pages {
+			begun++
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// takeTurns has one reader after the other until stop is closed, of which each
+// begins before the one before it ends.
+func (d *DB) takeTurns(ctx context.Context, stop <-chan struct{}) error {
+	var before *conn
+	defer func() { d.readers.give(before) }()
+	for {
+		c, err := d.readers.take(ctx)
+		if err != nil {
+			return err
+		}
+		for _, text := range []string{"BEGIN", "SELECT count(*) FROM relay"} {
+			if err := c.command(text); err != nil {
+				return err
+			}
+		}
+		if before != nil {
+			if err := before.command("ROLLBACK"); err != nil {
+				return err
+			}
+			d.readers.give(before)
+		}
+		before = c
+		select {
+		case <-stop:
+			return c.command("ROLLBACK")
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
 // TestReaderInTheWay holds a read transaction open, as a backup does: decisions
 // and sweeps go on, and the log is emptied once it is over.
 func TestReaderInTheWay(t *testing.T) {

@@ -20,6 +20,8 @@ type Packet struct {
 	Network string
 	Now     int64
 	Expires int64
+
+	passed int64 // entries whose time was over by then make room
 }
 
 // Room bounds a recipient's queue. A bound of 0 on a sender's share or on a
@@ -76,6 +78,7 @@ func (d *DB) Recipient(ctx context.Context, p Packet) (Recipient, error) {
 func (d *DB) Enqueue(ctx context.Context, p Packet, room Room) (queued bool, err error) {
 	j := d.line.job()
 	j.packet, j.room = p, room
+	j.packet.passed = d.passed(p.Now)
 	err = d.line.join(ctx, j)
 	queued = j.queued && err == nil
 	d.line.keep(j)
@@ -181,7 +184,7 @@ func (t *tx) roomWithPermit(q *queueTotals, p *Packet, room *Room) error {
 	}
 	size := int64(len(p.Raw))
 	if q.entries >= entries || q.bytes+size > bytes {
-		freed, err := t.expireQueue(q.id, p.Now)
+		freed, err := t.expireQueue(q.id, p.passed)
 		if err != nil {
 			return err
 		}
@@ -214,7 +217,7 @@ func (t *tx) share(q *queueTotals, p *Packet, room *Room) error {
 	if err != nil || !full {
 		return err
 	}
-	if freed, err := t.expireQueue(q.id, p.Now); err != nil || !freed {
+	if freed, err := t.expireQueue(q.id, p.passed); err != nil || !freed {
 		return orRefuse(err, Full)
 	}
 	if q, err = t.queue(p.To); err != nil {
