@@ -16,7 +16,8 @@ import (
 // body is the body of a request in memory, from its arrival until the answer.
 type body struct {
 	buffer
-	kept bool // what was read from it may live longer than the request
+	kept     bool // what was read from it may live longer than the request
+	recalled bool // others needed the memory before all of it had come
 }
 
 // bodyPatience is how long a body waits for others to leave memory, before the
@@ -40,7 +41,10 @@ func (s *Server) borrowBody(w http.ResponseWriter, r *request, limit int64) ([]b
 	if r.ContentLength > limit {
 		return nil, s.abandon(w, r, limit, tooLarge(limit))
 	}
-	switch err := s.fill(r, limit); {
+	switch err := s.fill(w, r, limit); {
+	case err != nil && r.body.recalled:
+		w.Header().Set("Connection", "close")
+		return nil, errNoMemory
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
 		return nil, fault.New(fault.InvalidArgument, "the body did not arrive in time")
@@ -74,13 +78,20 @@ var errNoMemory = &fault.Error{Code: relayapi.RateLimited, Msg: "too much is in 
 
 // fill reads the body of a request until its end or past its limit. It takes
 // memory for what has arrived, not for what was announced.
-func (s *Server) fill(r *request, limit int64) error {
+func (s *Server) fill(w http.ResponseWriter, r *request, limit int64) error {
 	b := &r.body.buffer
+	back := func() {}
+	defer func() { back() }()
 	for size := 0; ; size++ {
 		if !s.bodies.take(r.Context(), int64(sizes[size]), bodyPatience) {
 			return errNoMemory
 		}
 		s.bodies.grow(b, size)
+		back()
+		back = s.bodies.lend(b.held(), func() {
+			r.body.recalled = true
+			_ = http.NewResponseController(w).SetReadDeadline(longAgo)
+		})
 		room := b.data[:min(int64(cap(b.data)), limit+1)]
 		n, err := readUntil(r.Body, room[len(b.data):])
 		b.data = room[:len(b.data)+n]

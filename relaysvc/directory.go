@@ -51,7 +51,7 @@ func (s *Server) serveDirectory(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return s.accept(w, page.finish())
+	return s.acceptLent(w, page.finish(), s.answers, page.buffer.held())
 }
 
 // directoryPage is a page that is being made. Its memory grows with what is

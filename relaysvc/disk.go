@@ -58,11 +58,19 @@ func storing(next route) route {
 	}
 }
 
-// diskFree asks for the file system that a file is on.
+// readOnlyFlag marks a file system that nobody can write to, as the kernel
+// makes one of a disk with errors. It is the same on every system.
+const readOnlyFlag = 1
+
+// diskFree asks for the file system that a file is on. Nothing fits on one that
+// is read-only.
 func diskFree(path string) (uint64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(path), &st); err != nil {
 		return 0, err
+	}
+	if st.Flags&readOnlyFlag != 0 {
+		return 0, nil
 	}
 	return st.Bavail * uint64(st.Bsize), nil
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/ace-toolkit/ace/core/fault"
 )
 
 // The states that GET /health and its kin tell, the member status of their
@@ -17,39 +20,82 @@ const (
 	healthDiskFull = "disk_full" // the disk of the store is below its floor
 )
 
-// readiness remembers the answer of the store, so that a request for nothing
-// but a state does not cost a write each time.
-type readiness struct {
-	mu    sync.Mutex
-	taken time.Time // guarded by mu, as what follows
-	state string
-}
-
-// probeTimeout is how long the store may take to become ready.
+// probeTimeout is how long the store may take to answer whether it works.
 const probeTimeout = 5 * time.Second
 
-// readinessFresh is how old the answer of the store may be.
-const readinessFresh = time.Second
+// probeFresh is how old its answer may be.
+const probeFresh = time.Second
 
-func (r *readiness) get(take func() string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.taken.IsZero() || time.Since(r.taken) >= readinessFresh {
-		r.state, r.taken = take(), time.Now()
+// watchedFor is how long after its last question somebody counts as watching
+// whether the relay is ready: a few rounds of any balancer.
+const watchedFor = time.Minute
+
+// prober asks the store whether it works, one question at a time for all who
+// want to know: anybody may ask for GET /health, and a store that hangs answers
+// nobody.
+type prober struct {
+	tasks   sync.WaitGroup
+	watched atomic.Int64 // Unix seconds of the last question about readiness
+
+	mu   sync.Mutex
+	last *probe // guarded by mu
+}
+
+type probe struct {
+	began time.Time
+	done  chan struct{} // closed when err is the answer
+	err   error
+}
+
+// ask returns the question in progress, one that was answered just now, or a
+// new one.
+func (p *prober) ask(check func() error) *probe {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last != nil && (!p.last.over() || time.Since(p.last.began) < probeFresh) {
+		return p.last
 	}
-	return r.state
+	q := &probe{began: time.Now(), done: make(chan struct{})}
+	p.last = q
+	p.tasks.Go(func() {
+		defer close(q.done)
+		q.err = check()
+	})
+	return q
+}
+
+// close waits for the question in progress, which the store answers when it
+// closes, and forgets what it said before.
+func (p *prober) close() {
+	p.tasks.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = nil
+}
+
+func (q *probe) over() bool {
+	select {
+	case <-q.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns the answer. Code: storage_failed, also when ctx ends first.
+func (q *probe) wait(ctx context.Context) error {
+	select {
+	case <-q.done:
+		return q.err
+	case <-ctx.Done():
+		return fault.Wrapf(fault.StorageFailed, ctx.Err(), "the store does not answer")
+	}
 }
 
 // serveHealth is GET /health, which is the operator's (07#operations): whether
 // the relay does its work.
 func (s *Server) serveHealth(w http.ResponseWriter, r *request) error {
-	switch {
-	case s.draining():
-		return s.tell(w, healthDraining)
-	case s.Probe(r.Context()) != nil:
-		return s.tell(w, healthFailed)
-	}
-	return s.tell(w, healthOK)
+	return s.tell(w, s.health(r.Context()))
 }
 
 // serveLive is GET /health/live: the process answers.
@@ -58,24 +104,31 @@ func (s *Server) serveLive(w http.ResponseWriter, _ *request) error { return s.t
 // serveReady is GET /health/ready: whether clients should be sent here. It says
 // no as soon as the relay drains, which is before it stops accepting.
 func (s *Server) serveReady(w http.ResponseWriter, r *request) error {
-	if s.draining() {
-		return s.tell(w, healthDraining)
+	state := s.health(r.Context())
+	if state == healthOK && s.disk.below(s.limits().DiskFloor) {
+		state = healthDiskFull
 	}
-	// The answer is for others too: it must not fail because one client left.
-	return s.tell(w, s.readiness.get(func() string { return s.ready(context.WithoutCancel(r.Context())) }))
+	return s.tell(w, state)
 }
 
-// ready asks the store and the disk.
-func (s *Server) ready(ctx context.Context) string {
+// health asks the relay and its store.
+func (s *Server) health(ctx context.Context) string {
+	s.prober.watched.Store(time.Now().Unix())
+	if s.draining() {
+		return healthDraining
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if s.Probe(ctx) != nil {
 		return healthFailed
 	}
-	if s.disk.below(s.limits().DiskFloor) {
-		return healthDiskFull
-	}
 	return healthOK
+}
+
+// watched reports whether somebody, a balancer perhaps, has asked for the state
+// of the relay and will want to know that it drains.
+func (s *Server) watched() bool {
+	return time.Since(time.Unix(s.prober.watched.Load(), 0)) < watchedFor
 }
 
 func (s *Server) tell(w http.ResponseWriter, state string) error {
@@ -87,8 +140,14 @@ func (s *Server) tell(w http.ResponseWriter, state string) error {
 	return nil
 }
 
-// Probe waits until the store has taken a decision, or says why it does not.
-// Codes: storage_failed, lock_busy.
-func (s *Server) Probe(ctx context.Context) error { return s.db.Check(ctx) }
+// Probe waits until the store has taken a decision, which may be a second old,
+// or says why it does not. Code: storage_failed.
+func (s *Server) Probe(ctx context.Context) error {
+	if err := s.db.Err(); err != nil {
+		return err
+	}
+	check := func() error { return s.db.Check(context.Background()) }
+	return s.prober.ask(check).wait(ctx)
+}
 
 func (s *Server) draining() bool { return s.hub.isDraining() }

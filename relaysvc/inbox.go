@@ -40,7 +40,7 @@ func (s *Server) serveInbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return s.accept(w, page.body)
+	return s.acceptLent(w, page.body, s.pages, page.memory.held())
 }
 
 // inboxPage is a page that is being made.

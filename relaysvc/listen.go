@@ -296,7 +296,10 @@ func (l *listener) forward() (more, ok bool) {
 	if p.entries == 0 {
 		return more, true
 	}
-	if !l.stream.send(append(l.part.data, "\r\n"...)) {
+	back := pages.lend(l.part.held(), l.stream.hurry)
+	sent := l.stream.send(append(l.part.data, "\r\n"...))
+	back()
+	if !sent {
 		return false, false
 	}
 	l.last = p.last

@@ -53,7 +53,7 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *request, find func(cont
 	if err != nil {
 		return err
 	}
-	return s.accept(w, document)
+	return s.acceptLent(w, document, s.answers, wire.MaxPublishedAgentBytes)
 }
 
 func checkTarget(aceID string) error {

@@ -12,11 +12,13 @@ import (
 // not end them cost the others nothing. It keeps buffers for another use.
 type memory struct {
 	spare [len(sizes)]sync.Pool // of *[]byte
+	slow  time.Duration         // that a client may have a loan where others wait
 
 	mu      sync.Mutex
 	left    int64     // guarded by mu, as what follows
 	limit   int64     // of left
 	waiting []*waiter // the first is the next
+	lent    map[*loan]bool
 }
 
 type waiter struct {
@@ -24,7 +26,9 @@ type waiter struct {
 	got  chan struct{} // closed when the bytes are its own
 }
 
-func newMemory(limit int64) *memory { return &memory{left: limit, limit: limit} }
+func newMemory(limit int64, slow time.Duration) *memory {
+	return &memory{slow: slow, left: limit, limit: limit, lent: map[*loan]bool{}}
+}
 
 // try takes bytes if they are left and nobody waits.
 func (m *memory) try(size int64) bool {
@@ -56,16 +60,31 @@ func (m *memory) take(ctx context.Context, size int64, patience time.Duration) b
 	m.mu.Lock()
 	m.waiting = append(m.waiting, w)
 	m.serve()
+	m.recall()
 	m.mu.Unlock()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-w.got:
-		return true
-	case <-ctx.Done():
-	case <-timer.C:
+	return m.wait(ctx, w, patience) || !m.leave(w)
+}
+
+// wait waits for the bytes of w and has those go who become too slow meanwhile.
+func (m *memory) wait(ctx context.Context, w *waiter, patience time.Duration) bool {
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	look := time.NewTicker(max(m.slow, time.Millisecond))
+	defer look.Stop()
+	for {
+		select {
+		case <-w.got:
+			return true
+		case <-look.C:
+			m.mu.Lock()
+			m.recall()
+			m.mu.Unlock()
+		case <-ctx.Done():
+			return false
+		case <-over.C:
+			return false
+		}
 	}
-	return !m.leave(w)
 }
 
 // leave gives up waiting, unless the bytes have come after all.

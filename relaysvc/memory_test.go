@@ -13,7 +13,7 @@ import (
 func TestMemoryIsGivenInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const unit = 1 << 20
-		m := newMemory(4 * unit)
+		m := newMemory(4*unit, time.Hour)
 		if !m.try(3*unit) || m.try(unit) {
 			t.Fatal("the last quarter is for small buffers")
 		}
@@ -55,7 +55,7 @@ func TestMemoryIsGivenInOrder(t *testing.T) {
 // TestMemoryIsNotWaitedForForever gives up waiting.
 func TestMemoryIsNotWaitedForForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(1 << 20)
+		m := newMemory(1<<20, time.Hour)
 		if !m.try(1 << 20) {
 			t.Fatal("not even all of it")
 		}
@@ -80,7 +80,7 @@ func TestMemoryIsNotWaitedForForever(t *testing.T) {
 }
 
 func TestBuffersGrow(t *testing.T) {
-	m := newMemory(1 << 30)
+	m := newMemory(1<<30, time.Hour)
 	var b buffer
 	take := func(size int) {
 		t.Helper()

@@ -30,8 +30,12 @@ func (o *observed) WriteHeader(status int) {
 	o.ResponseWriter.WriteHeader(status)
 }
 
-// Write counts the bytes.
+// Write counts the bytes, of an answer with the status 200 where none was
+// written.
 func (o *observed) Write(p []byte) (int, error) {
+	if o.status == 0 {
+		o.status = http.StatusOK
+	}
 	n, err := o.ResponseWriter.Write(p)
 	o.bytes += int64(n)
 	return n, err
@@ -56,7 +60,7 @@ const (
 func (s *Server) answered(r *http.Request, o *observed, start time.Time) {
 	took := time.Since(start)
 	s.watchForwarding(r)
-	route := s.metrics.route(r.Method, r.URL.Path)
+	route := s.metrics.route(r.Method, r.URL.EscapedPath())
 	if r.Context().Err() != nil && o.code == relayapi.InternalError {
 		o.code = codeGone // nothing failed here but the client's patience
 	}

@@ -18,7 +18,7 @@ func (s *Server) Reload(limits Limits) error {
 	if s.certificate == nil {
 		return nil
 	}
-	return s.certificate.reload()
+	return s.certificate.reload(s.config.Clock())
 }
 
 // bound changes the limits of streams. Streams over a lower one stay open.

@@ -122,6 +122,13 @@ func TestStrangerRates(t *testing.T) {
 	r.expect("ok", r.sendFrom("198.51.101.1", a.packet(strangerID()), nil))
 	r.expect("rate_limited", r.sendFrom("198.51.102.1", a.packet(strangerID()), nil))
 	r.expect("ok", r.sendFrom("198.51.102.1", b.packet(strangerID()), nil))
+
+	r = start(t, func(c *relaysvc.Config) { c.Limits.StrangersTo = wire.StrangerAllowance })
+	a = r.published()
+	for i := range wire.StrangerAllowance {
+		r.expect("ok", r.sendFrom(fmt.Sprintf("198.51.%d.1", i), a.packet(strangerID()), nil))
+	}
+	r.expect("recipient_inbox_full", r.sendFrom("203.0.113.1", a.packet(strangerID()), nil))
 }
 
 func TestQueueBounds(t *testing.T) {

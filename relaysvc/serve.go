@@ -144,13 +144,14 @@ func (s *Server) endStreams(ctx context.Context) {
 }
 
 // settle waits until the clients of the streams have left, at most for the time
-// over which they are asked to.
+// over which they are asked to. It takes all of that where somebody watches
+// whether the relay is ready, and needs some rounds to turn others away.
 func (s *Server) settle(ctx context.Context, spread time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, spread)
 	defer cancel()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for s.hub.count() > 0 {
+	for watched := s.watched(); watched || s.hub.count() > 0; {
 		select {
 		case <-ctx.Done():
 			return

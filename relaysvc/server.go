@@ -83,6 +83,7 @@ type Config struct {
 // Timeouts are the times after which the relay gives up on a peer, or acts by
 // itself.
 type Timeouts struct {
+	// Body and Write are a twelfth of that where others wait for the memory.
 	Header    time.Duration // for the header of a request; 10 s
 	Body      time.Duration // for the body of a request; 60 s
 	Write     time.Duration // for a response or one event of a stream; 60 s
@@ -177,6 +178,9 @@ func (c *Config) urls() wire.URLPolicy {
 	return wire.Production
 }
 
+// hurry divides the time of a client for whose memory others wait.
+const hurry = 12
+
 // crewSize is the number of goroutines with a deep stack.
 const crewSize = 8
 
@@ -200,7 +204,7 @@ type Server struct {
 	connections *connections           // of the main listener
 	certificate *certificate           // nil without TLS
 	ops         net.Listener           // see MoveOperations
-	readiness   readiness
+	prober      prober
 	forwarded   forwarded
 	disk        *disk
 	metrics     *metrics
@@ -224,9 +228,9 @@ func New(c Config) (*Server, error) {
 		audience:    c.PublicURL,
 		kels:        kel.NewCache(kelCacheEntries),
 		states:      newStates(),
-		bodies:      newMemory(c.Limits.BodyMemory),
-		pages:       newMemory(c.Limits.BodyMemory),
-		answers:     newMemory(c.Limits.BodyMemory),
+		bodies:      newMemory(c.Limits.BodyMemory, c.Timeouts.Body/hurry),
+		pages:       newMemory(c.Limits.BodyMemory, c.Timeouts.Write/hurry),
+		answers:     newMemory(c.Limits.BodyMemory, c.Timeouts.Write/hurry),
 		permits:     admission.NewPermitCache(permitCacheEntries),
 		hub:         newHub(c.Limits.StreamsPerIdentity, c.Limits.Streams),
 		limiter:     newLimiter(),
@@ -274,6 +278,7 @@ func (s *Server) Close() error {
 	s.hub.cut()
 	<-s.hub.empty
 	s.crew.close()
+	defer s.prober.close()
 	return s.db.Close()
 }
 

@@ -72,7 +72,7 @@ func (st *stream) poke(now time.Time) {
 func (st *stream) end() {
 	st.mu.Lock()
 	if st.out != nil {
-		_ = st.out.SetWriteDeadline(time.Unix(1, 0))
+		_ = st.out.SetWriteDeadline(longAgo)
 	}
 	st.leave()
 	st.mu.Unlock()
@@ -102,6 +102,15 @@ func (st *stream) send(frame []byte) bool {
 	}
 	st.mu.Unlock()
 	return out != nil && out.send(frame) == nil
+}
+
+// hurry gives up a frame in progress. The stream then ends by itself.
+func (st *stream) hurry() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.out != nil {
+		_ = st.out.SetWriteDeadline(longAgo)
+	}
 }
 
 // answerSink is the answer of a handler, over HTTP/2 or where the connection

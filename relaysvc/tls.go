@@ -2,9 +2,11 @@ package relaysvc
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -28,7 +30,8 @@ const certificateCheck = 2
 // before in use: clients must not lose the relay over half a renewal.
 type certificate struct {
 	certPath, keyPath string
-	guarded           bool // see Config.TLSKeyGuarded
+	guarded           bool   // see Config.TLSKeyGuarded
+	url               string // public URL of the relay
 	log               *slog.Logger
 
 	mu      sync.Mutex
@@ -41,19 +44,43 @@ type certificate struct {
 type stamp struct {
 	modified time.Time
 	size     int64
+	mode     os.FileMode
 }
 
-// CheckTLS reads the certificate and the key of c, as New does. Code:
-// invalid_argument.
-func CheckTLS(c Config) error {
-	c.Clock = func() int64 { return 0 }
-	_, err := openCertificate(c, slog.New(slog.DiscardHandler))
-	return err
+// CheckTLS reads the certificate and the key of c, as New does. The warning
+// says why clients will refuse a certificate that the relay takes, "" when they
+// will not. It needs c.Clock. Code: invalid_argument.
+func CheckTLS(c Config) (warning string, err error) {
+	cert, err := openCertificate(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return "", err
+	}
+	return unusable(cert.pair.Leaf, c.PublicURL, c.Clock()), nil
 }
 
-// openCertificate reads the pair of a configuration. Code: invalid_argument.
+// unusable says why clients of a relay with that public URL refuse its
+// certificate, or nothing. Whom they trust is not known here.
+func unusable(leaf *x509.Certificate, publicURL string, now int64) string {
+	if expired(leaf, now) {
+		return "the certificate has expired: " + leaf.NotAfter.UTC().Format(time.DateTime)
+	}
+	if now < leaf.NotBefore.Unix() {
+		return "the certificate is not valid yet: " + leaf.NotBefore.UTC().Format(time.DateTime)
+	}
+	at, err := url.Parse(publicURL)
+	if err == nil && leaf.VerifyHostname(at.Hostname()) != nil {
+		return "the certificate is not one for " + at.Hostname()
+	}
+	return ""
+}
+
+func expired(leaf *x509.Certificate, now int64) bool { return now > leaf.NotAfter.Unix() }
+
+// openCertificate reads the pair of a configuration. One that clients will not
+// take is logged. Code: invalid_argument.
 func openCertificate(config Config, log *slog.Logger) (*certificate, error) {
-	c := &certificate{certPath: config.TLSCert, keyPath: config.TLSKey, guarded: config.TLSKeyGuarded, log: log, checked: config.Clock()}
+	now := config.Clock()
+	c := &certificate{certPath: config.TLSCert, keyPath: config.TLSKey, guarded: config.TLSKeyGuarded, url: config.PublicURL, log: log, checked: now}
 	seen, err := c.stamps()
 	if err == nil {
 		c.pair, err = c.load()
@@ -62,7 +89,14 @@ func openCertificate(config Config, log *slog.Logger) (*certificate, error) {
 		return nil, fault.Wrapf(fault.InvalidArgument, err, "TLS")
 	}
 	c.seen = seen
+	c.warn(now)
 	return c, nil
+}
+
+func (c *certificate) warn(now int64) {
+	if why := unusable(c.pair.Leaf, c.url, now); why != "" {
+		c.log.Warn("clients will refuse the relay", "reason", why)
+	}
 }
 
 // load reads both files. The key has to be readable by its owner alone.
@@ -107,7 +141,7 @@ func (c *certificate) stamps() (s [2]stamp, err error) {
 		if err != nil {
 			return s, err
 		}
-		s[i] = stamp{info.ModTime(), info.Size()}
+		s[i] = stamp{info.ModTime(), info.Size(), info.Mode()}
 	}
 	return s, nil
 }
@@ -120,14 +154,14 @@ func (c *certificate) current(now int64) *tls.Certificate {
 	if now >= c.checked+certificateCheck || now < c.checked {
 		c.checked = now
 		if seen, err := c.stamps(); err == nil && seen != c.seen {
-			_ = c.replace(seen) // it has been logged
+			_ = c.replace(seen, now) // it has been logged
 		}
 	}
 	return c.pair
 }
 
 // reload reads the files, changed or not.
-func (c *certificate) reload() error {
+func (c *certificate) reload(now int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seen, err := c.stamps()
@@ -135,20 +169,25 @@ func (c *certificate) reload() error {
 		c.log.Error("the certificate stays as it was", "error", err)
 		return err
 	}
-	return c.replace(seen)
+	return c.replace(seen, now)
 }
 
 // replace takes over the files, which have these stamps. The caller holds mu.
-// A pair that fails is not tried again before it has changed.
-func (c *certificate) replace(seen [2]stamp) error {
+// A pair that fails is not tried again before it has changed. One that has
+// expired is no renewal of one that has not.
+func (c *certificate) replace(seen [2]stamp, now int64) error {
 	c.seen = seen
 	pair, err := c.load()
+	if err == nil && expired(pair.Leaf, now) && !expired(c.pair.Leaf, now) {
+		err = fault.New(fault.InvalidArgument, "the certificate in %s has expired", c.certPath)
+	}
 	if err != nil {
 		c.log.Error("the certificate stays as it was", "error", err)
 		return err
 	}
 	c.pair = pair
 	c.log.Info("the certificate was read anew")
+	c.warn(now)
 	return nil
 }
 

@@ -30,11 +30,12 @@ type pairFiles struct {
 	cert, key string
 	writes    int64
 	roots     *x509.CertPool
+	ends      time.Time // of the validity of what is made next
 }
 
 func newPairFiles(t testing.TB) *pairFiles {
 	dir := t.TempDir()
-	p := &pairFiles{t: t, cert: filepath.Join(dir, "relay.crt"), key: filepath.Join(dir, "relay.key"), roots: x509.NewCertPool()}
+	p := &pairFiles{t: t, cert: filepath.Join(dir, "relay.crt"), key: filepath.Join(dir, "relay.key"), roots: x509.NewCertPool(), ends: time.Now().Add(time.Hour)}
 	p.renew(1)
 	return p
 }
@@ -46,7 +47,7 @@ func (p *pairFiles) pair(serial int64) (cert, key []byte) {
 	must(p.t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), DNSNames: []string{"relay.example"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Unix(epoch, 0).Add(-time.Hour), NotAfter: p.ends,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	must(p.t, err)
@@ -81,7 +82,7 @@ func startTLS(t testing.TB, p *pairFiles, change func(*relaysvc.Config)) *relay 
 	r := &relay{t: t, path: filepath.Join(t.TempDir(), "data", "relay.db"), url: "https://relay.example"}
 	r.now.Store(epoch)
 	r.run(func(c *relaysvc.Config) {
-		c.Development, c.TLSCert, c.TLSKey = false, p.cert, p.key
+		c.Development, c.TLSCert, c.TLSKey, c.Timeouts.Spread = false, p.cert, p.key, time.Millisecond
 		if change != nil {
 			change(c)
 		}
@@ -242,9 +243,50 @@ func TestCertificateFollowsItsFiles(t *testing.T) {
 	r.now.Add(5)
 	want(3, "with a key that others can read")
 	must(t, os.Chmod(p.key, 0o600))
+	r.now.Add(5)
+	want(4, "mended")
+
+	p.ends = time.Unix(epoch, 0).Add(-time.Minute)
 	p.renew(5)
 	r.now.Add(5)
-	want(5, "mended")
+	want(4, "with one that has expired")
+	if !strings.Contains(log.String(), p.cert+" has expired") {
+		t.Errorf("nothing about an expired certificate:\n%s", log)
+	}
+}
+
+// TestCertificateNobodyTakes loads certificates that clients refuse: the relay
+// serves with them, and says so.
+func TestCertificateNobodyTakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		url, want string
+		ends      time.Duration
+	}{
+		"good":      {"https://relay.example", "", time.Hour},
+		"expired":   {"https://relay.example", "has expired", -time.Second},
+		"other URL": {"https://relay.test", "not one for relay.test", time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, log := newPairFiles(t), &syncBuffer{}
+			p.ends = time.Unix(epoch, 0).Add(c.ends)
+			p.renew(2)
+			config := relaysvc.Config{
+				PublicURL: c.url, DBPath: filepath.Join(t.TempDir(), "data", "relay.db"), TLSCert: p.cert, TLSKey: p.key,
+				Clock: func() int64 { return epoch }, Log: slog.NewTextHandler(log, nil),
+			}
+			warning, err := relaysvc.CheckTLS(config)
+			must(t, err)
+			if !strings.Contains(warning, c.want) || c.want == "" && warning != "" {
+				t.Errorf("checked: %q, want %q", warning, c.want)
+			}
+			server, err := relaysvc.New(config)
+			must(t, err)
+			must(t, server.Close())
+			if !strings.Contains(log.String(), c.want) || c.want == "" && log.String() != "" {
+				t.Errorf("logged: %q, want %q", log, c.want)
+			}
+		})
+	}
 }
 
 // TestTLSFiles refuses to start with files that cannot be used.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
@@ -40,8 +41,8 @@ func (r *relay) list(n int) (aceIDs []string) {
 // what anybody may ask for, and none from who owns a queue.
 func TestUnreadDirectory(t *testing.T) {
 	configure := func(c *relaysvc.Config) {
-		c.Limits.BodyMemory = 12 << 20 // for one page and a half
-		c.Timeouts.Body, c.Timeouts.Write = patience, patience
+		c.Limits.BodyMemory = 12 << 20                           // for one page and a half
+		c.Timeouts.Body, c.Timeouts.Write = time.Hour, time.Hour // nobody is too slow
 	}
 	r := start(t, configure)
 	agents := r.list(9)
@@ -67,7 +68,9 @@ func TestUnreadDirectory(t *testing.T) {
 			t.Fatal("a page that nobody reads takes no memory from the next")
 		}
 	}
-	r.do(call{method: "GET", path: "/v1/card/" + agents[0]}).expect(t, "rate_limited")
+	if got := r.do(call{method: "GET", path: "/v1/card/" + agents[0]}); got.status != http.StatusTooManyRequests {
+		t.Fatalf("status %d for a lookup while the memory is taken", got.status)
+	}
 	other.isServed(t)
 
 	w.conn.Close()
@@ -105,5 +108,56 @@ func TestPagesWaitForMemory(t *testing.T) {
 	}
 	for range cap(got) {
 		must(t, <-got)
+	}
+}
+
+// TestSlowClientsMakeRoom fills the memory with bodies that do not end, pages
+// that nobody reads and streams that nobody reads. Who needs a larger part of
+// it gets it long before these are given up otherwise.
+func TestSlowClientsMakeRoom(t *testing.T) {
+	r := start(t, func(c *relaysvc.Config) {
+		c.Limits.BodyMemory = 24 << 20
+		c.Timeouts.Body, c.Timeouts.Write = 12*time.Second, 12*time.Second
+		c.Timeouts.Heartbeat = time.Hour
+	})
+	a, other := r.registered(), r.registered()
+	from := strangerID()
+	for range 5 {
+		r.expect("ok", r.send(opaque(from, a.aceID(), epoch, wire.MaxPlaintextBytes), a.permit(from)))
+		r.expect("ok", r.send(opaque(from, other.aceID(), epoch, 20_000), other.permit(from)))
+	}
+	authenticated := func(path, action string, payload []byte) string {
+		text := "GET " + path + " HTTP/1.1\r\nHost: x\r\n"
+		for name, values := range a.signed(action, payload) {
+			text += name + ": " + values[0] + "\r\n"
+		}
+		return text + "\r\n"
+	}
+	for name, flood := range map[string]struct {
+		clients int
+		request func() string
+	}{
+		"bodies": {30, func() string {
+			return "POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000000\r\n\r\n" + strings.Repeat(" ", 400_000)
+		}},
+		"pages":   {6, func() string { return authenticated("/v1/inbox", kel.ActionInbox, relayapi.InboxPayload("-", 100)) }},
+		"streams": {16, func() string { return authenticated("/v1/listen", kel.ActionListen, relayapi.ListenPayload("-")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range flood.clients {
+				w := r.tap(t)
+				must(t, w.conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(4096))
+				w.write(flood.request())
+				defer w.conn.Close()
+			}
+			time.Sleep(1500 * time.Millisecond) // the memory is theirs, and so was their time
+			large := opaque(from, other.aceID(), epoch, 40_000)
+			r.send(large, other.permit(from)).expect(t, "ok")
+			got := other.inbox()
+			got.expect(t, "ok")
+			if len(got.body) < 5*20_000 {
+				t.Fatalf("a page of %d bytes", len(got.body))
+			}
+		})
 	}
 }

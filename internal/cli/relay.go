@@ -128,13 +128,16 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 	}
 	ready := relayReady{Event: "ready", URL: config.PublicURL, PID: os.Getpid(), Data: loaded.Data, Admin: admin.socket}
 	reload := &relayReload{
-		app: a, settings: &o.settings, server: server, started: loaded, current: loaded, level: level, log: slog.New(config.Log),
+		app: a, settings: &o.settings, server: server, started: loaded, current: loaded, level: level, usual: level.Level(), log: slog.New(config.Log),
 	}
 	return a.serve(ctx, server, ln, ready, reload)
 }
 
 // serve answers until ctx ends, and tells whoever waits for it how that goes.
 func (a *app) serve(ctx context.Context, server *relaysvc.Server, ln net.Listener, ready relayReady, reload *relayReload) error {
+	// Whoever reads the ready line may send a signal at once.
+	signals, unsubscribe := reload.subscribe()
+	defer unsubscribe()
 	if err := a.printJSON(ready); err != nil {
 		ln.Close()
 		return err
@@ -148,7 +151,7 @@ func (a *app) serve(ctx context.Context, server *relaysvc.Server, ln net.Listene
 	defer tasks.Wait()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	tasks.Go(func() { reload.watch(running) })
+	tasks.Go(func() { reload.watch(running, signals) })
 	tasks.Go(func() { manager.live(running, server.Probe) })
 	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1") })()
 	manager.tell("READY=1")

@@ -161,15 +161,11 @@ type relayValue struct {
 
 func runRelayCheckConfig(a *app, o *relaySettings, strict, show bool) error {
 	l, problems := o.load(a)
-	if len(problems) == 0 && l.TLSCert != "" {
-		if err := relaysvc.CheckTLS(a.relayConfig(l)); err != nil {
-			problems = append(problems, relayconf.Problem{Where: string(l.Origin("tls.cert")), Key: "tls.cert", Text: err.Error()})
-		}
-	}
-	r := relayCheck{File: orNull(o.path(a)), Problems: relayProblemList(problems), Warnings: []relayProblem{}}
+	var warnings []relayconf.Problem
 	if len(problems) == 0 {
-		r.Warnings = relayProblemList(l.Warnings())
+		problems, warnings = a.checkRelayFiles(l)
 	}
+	r := relayCheck{File: orNull(o.path(a)), Problems: relayProblemList(problems), Warnings: relayProblemList(warnings)}
 	r.Valid = len(problems) == 0 && !(strict && len(r.Warnings) > 0)
 	if show && r.Valid {
 		r.toml = l.TOML()
@@ -181,6 +177,29 @@ func runRelayCheckConfig(a *app, o *relaySettings, strict, show bool) error {
 		return err
 	}
 	return &reported{exitUsage}
+}
+
+// checkRelayFiles looks at what a configuration without a problem names. The
+// warnings are of no use when there is a problem.
+func (a *app) checkRelayFiles(l *relayconf.Loaded) (problems, warnings []relayconf.Problem) {
+	problem := func(key string, err error) {
+		problems = append(problems, relayconf.Problem{Where: l.Place(key), Key: key, Text: err.Error()})
+	}
+	warnings = l.Warnings()
+	if _, err := socketPath(l.Data, l.AdminSocket); err != nil {
+		problem("admin_socket", err)
+	}
+	if l.TLSCert == "" {
+		return problems, warnings
+	}
+	warning, err := relaysvc.CheckTLS(a.relayConfig(l))
+	switch {
+	case err != nil:
+		problem("tls.cert", err)
+	case warning != "":
+		warnings = append(warnings, relayconf.Problem{Where: l.Place("tls.cert"), Key: "tls.cert", Text: warning})
+	}
+	return problems, warnings
 }
 
 func relayProblemList(problems []relayconf.Problem) []relayProblem {

@@ -27,17 +27,22 @@ type relayReload struct {
 	server           *relaysvc.Server
 	started, current *relayconf.Loaded
 	level            *slog.LevelVar
+	usual            slog.Level // of the log when nobody asked for another
 	log              *slog.Logger
+}
+
+// subscribe returns the signals to watch, until stop is called. One that comes
+// before that ends the process. A development relay takes none.
+func (r *relayReload) subscribe() (signals <-chan os.Signal, stop func()) {
+	if r.app.io.notifyReload == nil || r.settings.dev {
+		return nil, func() {}
+	}
+	return r.app.io.notifyReload()
 }
 
 // watch acts on signals until ctx ends: SIGHUP reads the configuration and the
 // certificate anew, SIGUSR1 turns the level debug of the log on and off.
-func (r *relayReload) watch(ctx context.Context) {
-	if r.app.io.notifyReload == nil || r.settings.dev {
-		return
-	}
-	signals, stop := r.app.io.notifyReload()
-	defer stop()
+func (r *relayReload) watch(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,7 +60,7 @@ func (r *relayReload) watch(ctx context.Context) {
 func (r *relayReload) toggleDebug() {
 	level := slog.LevelDebug
 	if r.level.Level() == slog.LevelDebug {
-		if level = r.current.LogLevel; level == slog.LevelDebug {
+		if level = r.usual; level == slog.LevelDebug {
 			level = slog.LevelInfo
 		}
 	}
@@ -80,7 +85,8 @@ func (r *relayReload) reload() {
 	live, _ := relayconf.Changes(r.current, next)
 	_, restart := relayconf.Changes(r.started, next)
 	if r.current.LogLevel != next.LogLevel {
-		r.level.Set(next.LogLevel)
+		r.usual = next.LogLevel
+		r.level.Set(r.usual)
 	}
 	r.current = next
 	r.log.Warn("the configuration was read anew", "changed", live, "need_restart", restart)

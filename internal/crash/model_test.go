@@ -47,6 +47,7 @@ type packet struct {
 	network   string // address that it is sent from
 	expires   int64  // earliest end of its retention
 	blocked   bool   // the recipient has blocked its sender
+	peer      bool   // its sender is the one that the recipient blocks now and then
 
 	asking     int   // requests under way
 	begun      int64 // when the first request was
@@ -367,12 +368,13 @@ func (q *queue) expire(now int64) {
 }
 
 // unheard returns packets whose sending got no answer and that may be sent
-// again.
+// again. Those of the peer may not: a block comes before the look for the same
+// packet (07#send steps 2 and 3).
 func (q *queue) unheard() (packets []*packet) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range q.packets {
-		if p.answered == 0 && p.asking == 0 && p.certain {
+		if p.answered == 0 && p.asking == 0 && p.certain && !p.peer {
 			packets = append(packets, p)
 		}
 	}

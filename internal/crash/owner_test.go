@@ -261,6 +261,7 @@ func (o *owner) checkBlock() error {
 		return o.setBlock() // what came of the newest one is not known
 	}
 	p := o.envelopes.packet(o.random, b.peer, o.id.ACEID(), o.now())
+	p.peer = true
 	outcome, err = o.send(o.agent, p, b.peer, true, b.blocked)
 	if err == nil && b.blocked && outcome == ok {
 		o.findings.add(registration, "%s: a packet of a blocked peer was accepted", o.name)

@@ -167,7 +167,8 @@ func TestOtherProfile(t *testing.T) {
 // Two agents at one relay are two identities.
 func TestEachStartIsSomebodyElse(t *testing.T) {
 	relay := newRelay(t)
-	if newAgent(t, relay).ACEID() == newAgent(t, relay).ACEID() {
+	first, second := newAgent(t, relay), newAgent(t, relay)
+	if first.ACEID() == second.ACEID() {
 		t.Error("both have one identity")
 	}
 }

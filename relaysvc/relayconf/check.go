@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
@@ -45,6 +46,9 @@ func (l *loader) check() {
 		if !wire.IsHandle(h) {
 			l.refuse("reserved_handles", fmt.Errorf("%q is no handle", h))
 		}
+	}
+	if l.Timeouts.WakeInterval > 0 && l.Timeouts.WakeInterval < time.Second {
+		l.refuse("timeouts.wake_interval", errors.New("counts in whole seconds, from 1s"))
 	}
 	if len(l.problems) == 0 {
 		l.complete()
@@ -124,6 +128,7 @@ func (l *Loaded) Warnings() []Problem {
 			warn("trusted_proxies", p.String()+" is everybody: any client can choose its network")
 		}
 	}
+	all = append(all, fileWarnings("", l.file, 0o022)...)
 	all = append(all, fileWarnings("tls.key", l.TLSKey, 0o077)...)
 	all = append(all, fileWarnings("tls.cert", l.TLSCert, 0o022)...)
 	if !filepath.IsAbs(l.Data) {

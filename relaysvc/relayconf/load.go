@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/BurntSushi/toml"
 )
@@ -42,7 +43,7 @@ func (p Problem) String() string {
 // Load takes the configuration together and checks it. The problems are all
 // there are; with any of them, the configuration is not to be used.
 func Load(src Source) (*Loaded, []Problem) {
-	l := &loader{src: src, Loaded: &Loaded{origins: map[string]Origin{}}, places: map[string]string{}}
+	l := &loader{src: src, failed: map[string]bool{}, Loaded: &Loaded{file: src.File, origins: map[string]Origin{}, places: map[string]string{}}}
 	l.Settings = Settings{Listen: src.Listen, Data: src.Data, LogLevel: slog.LevelInfo, LogFormat: FormatText}
 	read := src.File == "" || l.readFile()
 	for _, k := range Keys() {
@@ -65,7 +66,7 @@ type loader struct {
 	*Loaded
 	src      Source
 	problems []Problem
-	places   map[string]string // where a key was set last, as Problem.Where
+	failed   map[string]bool // by key: a value was not taken
 }
 
 // set notes where the value of a key came from, or why it was not taken.
@@ -76,13 +77,15 @@ func (l *loader) set(k Key, from Origin, where string, err error) {
 	}
 	l.places[k.Name] = where
 	if err != nil {
+		l.failed[k.Name] = true
 		l.problems = append(l.problems, Problem{where, k.Name, err.Error()})
 	}
 }
 
-// refuse notes that the value of a key is wrong.
+// refuse notes that the value of a key is wrong. One that was not taken in the
+// first place is not missed again.
 func (l *loader) refuse(key string, err error) {
-	if err != nil {
+	if err != nil && !l.failed[key] {
 		l.problems = append(l.problems, Problem{l.places[key], key, err.Error()})
 	}
 }
@@ -138,9 +141,10 @@ func isPrefix(key string) bool {
 	return slices.ContainsFunc(Keys(), func(k Key) bool { return strings.HasPrefix(k.Name, key+".") })
 }
 
-// readText returns a file of a bounded size.
+// readText returns a file of a bounded size. Opening a pipe does not wait for
+// somebody to write to it.
 func readText(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var e *os.PathError
 		if errors.As(err, &e) {
@@ -153,9 +157,12 @@ func readText(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("not a regular file")
+	}
 	text, err := io.ReadAll(io.LimitReader(f, fileLimit+1))
-	if err == nil && (!info.Mode().IsRegular() || len(text) > fileLimit) {
-		err = fmt.Errorf("not a regular file of at most %d bytes", fileLimit)
+	if err == nil && len(text) > fileLimit {
+		err = fmt.Errorf("larger than %d bytes", fileLimit)
 	}
 	return string(text), err
 }

@@ -3,11 +3,13 @@ package relayconf_test
 import (
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -279,6 +281,11 @@ func TestChecks(t *testing.T) {
 		"no folder":             {"data = ''", "relay.toml:2: data: is empty"},
 		"format":                {"log.format = 'xml'", "relay.toml:2: log.format: "},
 		"gateway":               {"wake.gateways = ['http://wake.example']", "relay.toml:2: wake.gateways: "},
+		"two handles":           {"reserved_handles = ['Admin', 'Root']", `relay.toml:2: reserved_handles: "Admin" is no handle|relay.toml:2: reserved_handles: "Root" is no handle`},
+		"a timeout too short":   {"timeouts.sweep = '1ns'", "relay.toml:2: timeouts.sweep: 1ns is less than 1ms"},
+		"a timeout too long":    {"timeouts.body = '2562047h'", "relay.toml:2: timeouts.body: 2562047h is more than a year"},
+		"a part of a second":    {"timeouts.wake_interval = '10ms'", "relay.toml:2: timeouts.wake_interval: counts in whole seconds"},
+		"wrong once":            {"listen = 5\ndata = 5", "relay.toml:2: listen: wants a text|relay.toml:3: data: wants a text"},
 		"handle":                {"reserved_handles = ['Admin']", `relay.toml:2: reserved_handles: "Admin" is no handle`},
 		"what the relay checks": {"limits.block_peers = 3", "a cap of 3 block peers is below"},
 		"no TOML":               {"limits = [", "relay.toml:2: "},
@@ -290,8 +297,12 @@ func TestChecks(t *testing.T) {
 				file = c.file
 			}
 			_, got := source{file: file}.load(t)
-			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) == 0 || !strings.HasPrefix(got[0], c.want)) {
-				t.Errorf("got %q, want %q", got, c.want)
+			var want []string
+			if c.want != "" {
+				want = strings.Split(c.want, "|")
+			}
+			if !slices.EqualFunc(got, want, strings.HasPrefix) {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}
@@ -305,6 +316,45 @@ func TestFileThatIsNotThere(t *testing.T) {
 	_, problems = relayconf.Load(relayconf.Source{File: t.TempDir(), Env: func(string) (string, bool) { return "", false }, Listen: "127.0.0.1:1", Data: "x"})
 	if len(problems) == 0 {
 		t.Error("a folder is taken for a file")
+	}
+}
+
+// TestPipe names a pipe as the file: it has no end, and nobody may write to it.
+func TestPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "relay.toml")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, problems := relayconf.Load(relayconf.Source{File: pipe, Env: func(string) (string, bool) { return "", false }, Listen: "127.0.0.1:1", Data: "x"})
+	if len(problems) != 1 || problems[0].String() != pipe+": not a regular file" {
+		t.Errorf("got %v", problems)
+	}
+}
+
+// TestMappedProxies names proxies by IPv4-mapped addresses, which are those of
+// IPv4.
+func TestMappedProxies(t *testing.T) {
+	l := source{file: "public_url = 'https://relay.example'\ntrusted_proxies = ['::ffff:10.0.0.1', '::ffff:10.9.9.9/104', '::ffff:0:0/90']"}.must(t)
+	want := []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::/90")}
+	if !slices.Equal(l.TrustedProxies, want) {
+		t.Errorf("got %v, want %v", l.TrustedProxies, want)
+	}
+}
+
+// TestFileThatOthersWrite warns of a configuration that others can change.
+func TestFileThatOthersWrite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "relay.toml")
+	if err := os.WriteFile(file, []byte("public_url = 'https://relay.example'\ntrusted_proxies = ['127.0.0.1']"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]int{0o600: 0, 0o644: 0, 0o666: 1, 0o620: 1} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		l, _ := relayconf.Load(relayconf.Source{File: file, Env: func(string) (string, bool) { return "", false }, Listen: "127.0.0.1:1", Data: "/x"})
+		if got := l.Warnings(); len(got) != want {
+			t.Errorf("mode %o: %v", mode, got)
+		}
 	}
 }
 

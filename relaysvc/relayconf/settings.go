@@ -79,8 +79,13 @@ const (
 // Loaded is a configuration with the origin of each value.
 type Loaded struct {
 	Settings
+	file    string            // that was read, "" for none
 	origins map[string]Origin // by key; FromDefault where there is none
+	places  map[string]string // where a key was set last, as Problem.Where
 }
+
+// Place returns where the value of a key was set, as Problem.Where.
+func (l *Loaded) Place(key string) string { return l.places[key] }
 
 // Origin returns where the value of a key comes from.
 func (l *Loaded) Origin(key string) Origin {

@@ -155,6 +155,13 @@ func cutUnit(text string) (digits string, factor int64) {
 	return text, 1
 }
 
+// What a timeout can be. Below lies work without a pause, above what sums of
+// them cannot express.
+const (
+	leastDuration = time.Millisecond
+	mostDuration  = 365 * 24 * time.Hour
+)
+
 func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {
@@ -162,6 +169,10 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, fmt.Errorf(`%q is no duration such as "90s"`, text)
 	case d <= 0:
 		return 0, fmt.Errorf("%s is not above zero", text)
+	case d < leastDuration:
+		return 0, fmt.Errorf("%s is less than %s", text, leastDuration)
+	case d > mostDuration:
+		return 0, fmt.Errorf("%s is more than a year", text)
 	}
 	return d, nil
 }
@@ -177,14 +188,22 @@ func parseLevel(text string) (slog.Level, error) {
 
 func levelText(level slog.Level) string { return strings.ToLower(level.String()) }
 
+// mappedBits are those of the network of all IPv4-mapped addresses.
+const mappedBits = 96
+
 // parsePrefix reads a network, or an address for the network that is just it.
+// IPv4-mapped ones count as IPv4, as an address that is compared with them does.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		return p, fmt.Errorf("%q is no network such as 10.0.0.0/8", text)
+	}
+	if p.Addr().Is4In6() && p.Bits() >= mappedBits {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mappedBits)
 	}
 	return p.Masked(), nil
 }
