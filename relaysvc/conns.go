@@ -1,8 +1,11 @@
 package relaysvc
 
 import (
+	"errors"
+	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 )
 
 // connections bounds how many connections are open at the same time. The bound
@@ -69,6 +72,7 @@ func (c *connections) count() int {
 type boundedListener struct {
 	net.Listener
 	places *connections
+	log    *slog.Logger
 }
 
 func (l *boundedListener) Accept() (net.Conn, error) {
@@ -78,6 +82,12 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		l.places.give()
+		var number syscall.Errno
+		if errors.As(err, &number) {
+			// Too many open files, for one. The number alone: the rest of the
+			// text has addresses. net/http tries again, up to a second later.
+			l.log.Error("no connection can be accepted", "error", number)
+		}
 		return nil, err
 	}
 	return &boundedConn{Conn: conn, give: sync.OnceFunc(l.places.give)}, nil

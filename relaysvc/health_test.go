@@ -67,6 +67,7 @@ func TestNotReadyBeforeAcceptingStops(t *testing.T) {
 	r.expect("ok", a.inbox())
 	r.expect("rate_limited", r.do(call{method: "GET", path: "/v1/listen", header: a.signed(kel.ActionListen, relayapi.ListenPayload("-"))}))
 	must(t, l.close())
+	r.server.ForgetWatchers()
 	<-stopped
 }
 

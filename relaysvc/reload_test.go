@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -59,7 +60,7 @@ func TestReloadCertificate(t *testing.T) {
 	p := newPairFiles(t)
 	config := relaysvc.Config{
 		PublicURL: "https://relay.example", DBPath: filepath.Join(t.TempDir(), "data", "relay.db"), TLSCert: p.cert, TLSKey: p.key,
-		Clock: func() int64 { return epoch },
+		Clock: func() int64 { return epoch }, Timeouts: relaysvc.Timeouts{Spread: time.Millisecond},
 	}
 	server, err := relaysvc.New(config)
 	must(t, err)

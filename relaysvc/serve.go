@@ -51,7 +51,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 	ended := make(chan error, 2)
 	server := s.httpServer(s.Handler())
-	tasks.Go(func() { ended <- s.serveMain(server, &boundedListener{ln, s.connections}) })
+	tasks.Go(func() { ended <- s.serveMain(server, &boundedListener{ln, s.connections, s.log}) })
 	ops := s.httpServer(http.HandlerFunc(s.serveOps))
 	if s.ops != nil {
 		tasks.Go(func() { ended <- ops.Serve(s.ops) })
@@ -151,7 +151,7 @@ func (s *Server) settle(ctx context.Context, spread time.Duration) {
 	defer cancel()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for watched := s.watched(); watched || s.hub.count() > 0; {
+	for s.watched() || s.hub.count() > 0 {
 		select {
 		case <-ctx.Done():
 			return

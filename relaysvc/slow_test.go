@@ -189,6 +189,7 @@ func TestManyStreams(t *testing.T) {
 	r := start(t, func(c *relaysvc.Config) {
 		c.Limits.Streams, c.Limits.Connections = n, 2*n+100
 		c.Limits.Publications = 100_000
+		c.Timeouts.Heartbeat = time.Hour // the events alone
 	})
 	other := r.bystander()
 	var agents []*agent

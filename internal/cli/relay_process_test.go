@@ -69,7 +69,7 @@ func freeAddress(t *testing.T) string {
 func startRelay(t *testing.T, env []string, files []*os.File, command ...string) *relayProcess {
 	t.Helper()
 	p := &relayProcess{t: t, cmd: exec.Command(command[0], command[1:]...), log: &lockedBuffer{}, status: make(chan int, 1)}
-	p.cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), env...)
+	p.cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "ACE_RELAY_TIMEOUTS_SPREAD=1ms"), env...)
 	p.cmd.ExtraFiles, p.cmd.Stderr = files, p.log
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -230,6 +230,7 @@ func TestReload(t *testing.T) {
 	}
 	config("5", address)
 	p := startRelay(t, nil, nil, "ace", "relay", "serve", "--config", file)
+	p.signal(syscall.SIGHUP) // which it takes as soon as it is ready
 	p.address = address
 	limit := func(want string) func() bool {
 		return func() bool {

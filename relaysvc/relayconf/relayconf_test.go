@@ -335,7 +335,7 @@ func TestPipe(t *testing.T) {
 // IPv4.
 func TestMappedProxies(t *testing.T) {
 	l := source{file: "public_url = 'https://relay.example'\ntrusted_proxies = ['::ffff:10.0.0.1', '::ffff:10.9.9.9/104', '::ffff:0:0/90']"}.must(t)
-	want := []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::/90")}
+	want := []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffc0:0:0/90")}
 	if !slices.Equal(l.TrustedProxies, want) {
 		t.Errorf("got %v, want %v", l.TrustedProxies, want)
 	}
