@@ -175,7 +175,8 @@ func TestListenMany(t *testing.T) {
 }
 
 func TestStreamEndsWithItsRegistration(t *testing.T) {
-	r := start(t, nil)
+	// No heartbeat that would end the stream as well.
+	r := start(t, func(c *relaysvc.Config) { c.Timeouts.Heartbeat = time.Hour })
 	a := r.registered()
 	from := strangerID()
 	open := func() *listening {

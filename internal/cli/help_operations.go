@@ -48,7 +48,8 @@ DAY BY DAY
   ace relay drain       end it without a signal
 
 GET /health/ready answers 503 before the relay stops to accept connections, so
-that a balancer can turn away in time. GET /metrics has the figures; the oldest
+that a balancer can turn away in time: one that asked in the last minute gets
+the whole of timeouts.spread. GET /metrics has the figures; the oldest
 waiting entry, the free space and rows that had to be quarantined are the ones
 to be woken for.
 

@@ -343,6 +343,30 @@ func TestServiceManager(t *testing.T) {
 	p.ends(exitOK)
 }
 
+// TestServiceManagerThatHangs runs a relay under a service manager that reads
+// nothing of what it is told. The relay ends all the same.
+func TestServiceManagerThatHangs(t *testing.T) {
+	address := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"}
+	manager, err := net.ListenUnixgram("unixgram", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	full, err := net.DialUnix("unixgram", nil, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for err == nil {
+		_ = full.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // the write tells
+		_, err = full.Write([]byte("X=1"))
+	}
+	p := startRelay(t, []string{"NOTIFY_SOCKET=" + address.Name, "WATCHDOG_USEC=3000"}, nil,
+		"ace", "relay", "serve", "--public-url", "https://relay.example", "--listen", "127.0.0.1:0")
+	p.signal(syscall.SIGTERM)
+	p.ends(exitOK)
+}
+
 // TestOtherProcessesSockets leaves alone what was meant for another process.
 func TestOtherProcessesSockets(t *testing.T) {
 	address := freeAddress(t)

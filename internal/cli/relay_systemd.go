@@ -36,6 +36,10 @@ func (a *app) takeEnv(name string) string {
 	return value
 }
 
+// tellPatience is how long the service manager may take to read what it was told
+// before: one that hangs keeps no relay from ending.
+const tellPatience = time.Second
+
 // tell passes a state on, such as READY=1. Nobody can be told of a failure to.
 func (s systemd) tell(state string) {
 	if s.socket == "" {
@@ -46,6 +50,7 @@ func (s systemd) tell(state string) {
 		return
 	}
 	defer conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(tellPatience))
 	_, _ = conn.Write([]byte(state))
 }
 
