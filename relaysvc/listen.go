@@ -296,16 +296,20 @@ func (l *listener) forward() (more, ok bool) {
 	if p.entries == 0 {
 		return more, true
 	}
-	back := pages.lend(l.part.held(), l.stream.hurry)
-	sent := l.stream.send(append(l.part.data, "\r\n"...))
-	back()
-	if !sent {
+	if !l.sendPart() {
 		return false, false
 	}
 	l.last = p.last
 	l.server.metrics.events[eventCatchup].Add(p.catchups)
 	l.server.metrics.events[eventMessage].Add(p.entries - p.catchups)
 	return more, true
+}
+
+// sendPart sends the frames in the buffer, and reports whether the stream goes
+// on.
+func (l *listener) sendPart() bool {
+	defer l.server.pages.lend(l.part.held(), l.stream.hurry)()
+	return l.stream.send(append(l.part.data, "\r\n"...))
 }
 
 // frames are those of one part.

@@ -79,6 +79,27 @@ func TestMemoryIsNotWaitedForForever(t *testing.T) {
 	})
 }
 
+// TestWaitingComesFirst asks for what is left while somebody waits for more.
+func TestWaitingComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const unit = 1 << 20
+		m := newMemory(8*unit, time.Hour)
+		if !m.try(4 * unit) {
+			t.Fatal("no memory")
+		}
+		got := make(chan bool)
+		go func() { got <- m.take(t.Context(), 3*unit, time.Minute) }()
+		synctest.Wait()
+		if m.try(unit) {
+			t.Fatal("took what another waits for")
+		}
+		m.give(unit)
+		if !<-got {
+			t.Fatal("did not get it")
+		}
+	})
+}
+
 func TestBuffersGrow(t *testing.T) {
 	m := newMemory(1<<30, time.Hour)
 	var b buffer
@@ -99,6 +120,12 @@ func TestBuffersGrow(t *testing.T) {
 	m.free(&b)
 	if m.left != m.limit {
 		t.Fatalf("%d are missing", m.limit-m.left)
+	}
+	for range 4 {
+		var b buffer
+		if m.grow(&b, 0); cap(b.data) != sizes[0] {
+			t.Fatalf("a buffer of %d counts as one of %d", cap(b.data), sizes[0])
+		}
 	}
 	for _, c := range []struct{ bytes, size int }{{0, 0}, {sizes[0], 0}, {sizes[0] + 1, 1}, {sizes[4], 4}, {sizes[5] + 1, 5}} {
 		if got := sizeFor(c.bytes); got != c.size {

@@ -72,6 +72,16 @@ func TestStatesLatest(t *testing.T) {
 	if s.of(short.ACEID()) != short {
 		t.Fatal("not the log used last")
 	}
+	s.put(long) // as who verified it at the same time does
+	if s.of(short.ACEID()) != long || s.events != 3 {
+		t.Fatal("not the log used last")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(s.byEnd[short.LastHash()])
+	if e := s.latest[short.ACEID()]; e == nil || e.Value != long {
+		t.Fatal("the log used last went with another")
+	}
 }
 
 // TestNonceMemory pins 07#authentication: a request signed 300 seconds ahead is

@@ -219,3 +219,28 @@ func TestDurability(t *testing.T) {
 		}
 	}
 }
+
+// TestCommitBesideAFailure has the keeper fail at the disk while a decision is
+// being committed: what the files hold is in doubt, and nobody is told that it
+// is durable.
+func TestCommitBesideAFailure(t *testing.T) {
+	var d *DB
+	failure := fault.New(fault.StorageFailed, "the disk is gone")
+	fails := false
+	d, err := OpenWith(t.Context(), filepath.Join(t.TempDir(), "data", "relay.db"), 0, Options{Observe: func(Commit) {
+		if fails {
+			d.state.set(failure)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	if err := d.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fails = true
+	if err := d.Check(t.Context()); !errors.Is(err, failure) {
+		t.Fatalf("got %v", err)
+	}
+}
