@@ -2,6 +2,7 @@ package relaydb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -146,10 +147,50 @@ func TestReaderInTheWay(t *testing.T) {
 	if err := <-swept; err != nil {
 		t.Fatal(err)
 	}
+	if d.keeper.since.Load() != 0 {
+		t.Error("the keeper goes on emptying the log")
+	}
 	for _, suffix := range []string{"", "-wal"} {
 		if data, err := os.ReadFile(d.path + suffix); err != nil || strings.Contains(string(data), "find me find me") {
 			t.Errorf("%q: expired bytes are still there (%v)", suffix, err)
 		}
+	}
+}
+
+// TestEraseEndsWithTheStore waits for a log to be emptied that a reader holds,
+// and the store closes.
+func TestEraseEndsWithTheStore(t *testing.T) {
+	ctx := context.Background()
+	d := newStore(t)
+	c, err := d.readers.take(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"BEGIN", "SELECT count(*) FROM identities"} {
+		if err := c.command(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Register(ctx, Registration{ACEID: "alice", KELEnd: "end", KEL: []byte("[]"), Network: "n"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	erased := make(chan error)
+	go func() { erased <- d.keeper.erase(ctx) }()
+	for d.keeper.since.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond) // the keeper has taken it on
+	closed := make(chan error)
+	go func() { closed <- d.Close() }()
+	if err := <-erased; !errors.Is(err, errClosed) {
+		t.Errorf("got %v", err)
+	}
+	if err := c.command("ROLLBACK"); err != nil {
+		t.Error(err)
+	}
+	d.readers.give(c)
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }
 

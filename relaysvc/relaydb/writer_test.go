@@ -244,3 +244,33 @@ func TestCommitBesideAFailure(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// TestEndedContext decides nothing for who is gone already.
+func TestEndedContext(t *testing.T) {
+	d := newStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := d.write(ctx, func(*tx) error {
+		t.Error("a decision was taken")
+		return nil
+	})
+	if fault.CodeOf(err) != fault.LockBusy {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// TestGroupIsBounded gathers more than one commit may have, in packets and in
+// bytes.
+func TestGroupIsBounded(t *testing.T) {
+	for _, c := range []struct{ jobs, bytes, want int }{
+		{3, 10, 3}, {groupLimit + 1, 10, groupLimit}, {4, groupBytes - 1, 2}, {4, groupBytes, 1}, {2, 2 * groupBytes, 1},
+	} {
+		l, raw := newLine(), make([]byte, c.bytes)
+		for range c.jobs {
+			l.jobs = append(l.jobs, &job{packet: Packet{Raw: raw}})
+		}
+		if got := len(l.gather(nil)); got != c.want || len(l.jobs) != c.jobs-c.want {
+			t.Errorf("of %d packets of %d bytes %d are gathered, want %d", c.jobs, c.bytes, got, c.want)
+		}
+	}
+}
