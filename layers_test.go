@@ -19,10 +19,10 @@ const module = "github.com/ace-toolkit/ace"
 // import only packages of a lower layer, and a package listed nowhere fails
 // the test. The programs of bench/ measure the product and are no part of it.
 var layers = [][]string{
-	{"core/fault", "internal/faultdisk"},
+	{"core/fault", "internal/faultdisk", "internal/spelling"},
 	{"core/wire", "core/suite", "core/ownerfile", "core/dial", "internal/failpoint"},
-	{"core/kel", "core/profile", "core/prekey", "core/store", "relaysvc/relaydb"},
-	{"core/packet", "core/descriptor", "core/profile/delegation", "keystore"},
+	{"core/kel", "core/profile", "core/prekey", "core/store", "relaysvc/packetlog"},
+	{"core/packet", "core/descriptor", "core/profile/delegation", "keystore", "relaysvc/relaydb"},
 	{"core/admission", "core/relayapi"},
 	{"core/relayclient", "core/delivery", "relaysvc"},
 	{"core", "relaysvc/loadgen", "relaysvc/relayadmin", "relaysvc/relayconf"},
@@ -62,7 +62,7 @@ var owners = map[string][]string{
 const pureBelow = 5
 
 var (
-	impure  = []string{"core/ownerfile", "core/dial", "internal/failpoint", "core/store", "relaysvc/relaydb", "keystore"}
+	impure  = []string{"core/ownerfile", "core/dial", "internal/failpoint", "core/store", "relaysvc/packetlog", "relaysvc/relaydb", "keystore"}
 	effects = []string{"os", "os/exec", "os/signal", "net", "net/http", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "database/sql"}
 )
 

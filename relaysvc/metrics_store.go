@@ -79,7 +79,7 @@ func (s *Server) writeStore(ctx context.Context, e *exposition, now int64) {
 		max(float64(stats.NetworkStored)/float64(limits.NetworkStored), float64(stats.NetworkQueued)/float64(limits.NetworkQueued)))
 	e.gauge("quarantined_entries", "Packets put aside because their bytes changed.", float64(stats.Quarantined))
 	e.family("corrupt_rows_total", "counter", "Packets found with other bytes than were queued.").add(float64(stats.Damaged))
-	e.gauge("store_size_bytes", "Bytes of the files of the store.", float64(stats.FileSize+stats.LogSize))
+	e.gauge("store_size_bytes", "Bytes of the files of the store.", float64(stats.FileSize+stats.LogSize+stats.PacketLogSize))
 }
 
 // writeDisk writes what there is to say about what surrounds the store.

@@ -6,6 +6,7 @@
 //	ACE_FAILPOINT=sync-error:3  the third fsync of the store fails
 //	ACE_FAILPOINT_CLOCK=86400   the relay's clock is that many seconds ahead
 //	ACE_FAILPOINT_SWEEP=20ms    the time between two sweeps
+//	ACE_FAILPOINT_SEGMENT=65536 the length of the packet log's segments, in bytes
 package failpoint
 
 // The places, in the order in which a decision passes them.
@@ -14,21 +15,31 @@ const (
 	Begin      = "begin"      // before the transaction of a group
 	Decide     = "decide"     // before each decision of a group
 	Decided    = "decided"    // after the last decision, before the commit
+	Written    = "written"    // after a group was written to the packet log, before its commit
 	Committed  = "committed"  // after the commit, before the first answer
+	Synced     = "synced"     // after the packet log was synced, before the first answer
 	Answered   = "answered"   // after each answer
 	Register   = "register"   // in the middle of a registration
 	Unregister = "unregister" // in the middle of an unregistration
 	Enqueue    = "enqueue"    // in the middle of queueing a packet
 	Remove     = "remove"     // in the middle of deleting entries: acknowledged, expired
 	Sweep      = "sweep"      // between two transactions of a sweep
+	Erased     = "erased"     // after deleted packets were overwritten, before that is noted
+	Move       = "move"       // in the middle of moving a packet out of the packet log
 	Checkpoint = "checkpoint" // before the log is moved into the database
 	Moved      = "moved"      // after that
 )
 
-// SyncError is no place: its n-th pass is the n-th fsync, which fails.
-const SyncError = "sync-error"
+// These are no places: the n-th pass is the n-th fsync, which fails.
+const (
+	SyncError       = "sync-error"        // of any file of the store
+	PacketSyncError = "packet-sync-error" // of a file of the packet log
+)
 
 // Places returns the places, in order.
 func Places() []string {
-	return []string{Open, Begin, Decide, Decided, Committed, Answered, Register, Unregister, Enqueue, Remove, Sweep, Checkpoint, Moved}
+	return []string{
+		Open, Begin, Decide, Decided, Written, Committed, Synced, Answered,
+		Register, Unregister, Enqueue, Remove, Sweep, Erased, Move, Checkpoint, Moved,
+	}
 }

@@ -13,5 +13,12 @@ func Store(string) {}
 // Clock returns the clock that the relay goes by.
 func Clock(now func() int64) func() int64 { return now }
 
+// Sync is asked before each fsync of the packet log. Its error is what comes of
+// it instead.
+func Sync() error { return nil }
+
+// Segment returns the length of the packet log's segments, in bytes.
+func Segment(size int64) int64 { return size }
+
 // Every returns the time between two sweeps.
 func Every(d time.Duration) time.Duration { return d }

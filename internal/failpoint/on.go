@@ -3,6 +3,7 @@
 package failpoint
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -54,6 +55,24 @@ func Store(dir string) {
 		}
 		return faultdisk.OK
 	})
+}
+
+// Sync is asked before each fsync of the packet log. Its error is what comes of
+// it instead.
+func Sync() error {
+	p := armed()
+	if p.reached(SyncError) || p.reached(PacketSyncError) {
+		return errors.New("failpoint: the disk fails")
+	}
+	return nil
+}
+
+// Segment returns the length of the packet log's segments, in bytes.
+func Segment(size int64) int64 {
+	if text, ok := os.LookupEnv("ACE_FAILPOINT_SEGMENT"); ok {
+		return number(text)
+	}
+	return size
 }
 
 // Clock returns the clock that the relay goes by.

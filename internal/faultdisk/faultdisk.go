@@ -70,6 +70,15 @@ func Watch(dir string, hook Hook) (stop func()) {
 	}
 }
 
+// Ask returns what the hook of a file answers, for files that SQLite knows
+// nothing of.
+func Ask(op Op) int32 {
+	if hook := hookOf(op.Path); hook != nil {
+		return hook(op)
+	}
+	return OK
+}
+
 // disks is process-wide because SQLite's register of file systems is.
 var disks = struct {
 	mu      sync.Mutex

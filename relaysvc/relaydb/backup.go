@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -76,13 +77,59 @@ func makeEmpty(path string) error {
 
 // copyInto needs a connection of its own: the pool's may write nowhere.
 func (d *DB) copyInto(ctx context.Context, path string) error {
+	defer d.grace.leave(d.grace.enter())
 	db, err := sql.Open("sqlite", dsn(d.path))
 	if err != nil {
 		return storage(err)
 	}
 	defer db.Close()
-	_, err = db.ExecContext(ctx, "VACUUM INTO ?", path)
-	return storage(err)
+	if _, err = db.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
+		return storage(err)
+	}
+	return d.copyPackets(ctx, path)
+}
+
+// copyPackets puts the packets of the log into a copy of the database: a
+// backup is one file.
+func (d *DB) copyPackets(ctx context.Context, path string) error {
+	c, err := openConn(fileURI(path), "synchronous(OFF)", "journal_mode(OFF)")
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	t := &tx{conn: c, log: d.log}
+	if _, err := t.row("SELECT coalesce(max(id), 0) + 1 FROM bodies", nil, &t.nextBody); err != nil {
+		return err
+	}
+	if err := c.script("BEGIN; DELETE FROM erasures; UPDATE relay SET synced = 0, log_id = randomblob(16)"); err != nil {
+		return err
+	}
+	for {
+		n, err := t.copySome()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return c.script("COMMIT")
+		}
+		if ctx.Err() != nil {
+			return storage(ctx.Err())
+		}
+	}
+}
+
+func (t *tx) copySome() (n int, err error) {
+	victims, _, err := t.victims(selectMovable, int64(0), int64(math.MaxInt64))
+	for _, v := range victims {
+		id, err := t.copyBody(v)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := t.exec(moveEntry, id, v.identity, v.generation, v.seq); err != nil {
+			return 0, err
+		}
+	}
+	return len(victims), err
 }
 
 // seal checks a copy and writes the outcome into it.

@@ -64,8 +64,9 @@ func TestVerifyFindsAChangedPacket(t *testing.T) {
 	registered(t, d, "alice")
 	enqueue(t, d, packet("alice", "bob", "the packet that changes"))
 	enqueue(t, d, packet("alice", "bob", "the packet that stays"))
+	log := d.LogFiles()[0]
 	must(t, d.Close())
-	flip(t, path, "the packet that changes")
+	flip(t, log, "the packet that changes")
 	r, err := relaydb.VerifyFile(ctx, path, now)
 	must(t, err)
 	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "not the one that was queued") {
@@ -144,7 +145,7 @@ func TestRestoreRefusesWhatIsNoWholeBackup(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock")
+	wantFiles(t, dir, "copy.db", "packets.log", "relay.db", "relay.db.lock")
 	must(t, os.Chmod(copied, 0o640))
 	for what, err := range map[string]error{"restored": restoreError(copied, target), "verified": verifyError(copied)} {
 		if fault.CodeOf(err) != fault.StorageFailed || !strings.Contains(err.Error(), "chmod") {
@@ -209,7 +210,9 @@ func TestVerifyFindsEachKindOfDamage(t *testing.T) {
 		"UPDATE queues SET strangers = strangers + 1":                                         "its totals",
 		"UPDATE queues SET stranger_bytes = stranger_bytes + 1":                               "its totals",
 		"UPDATE entries SET size = size + 1":                                                  "not the one that was queued",
-		"DELETE FROM bodies":                                                                  "not the one that was queued",
+		"UPDATE entries SET place = place + 1":                                                "not the one that was queued",
+		"UPDATE entries SET place = NULL, body = 99":                                          "not the one that was queued",
+		"INSERT INTO erasures SELECT place, size FROM entries":                                "is to be erased",
 		"UPDATE networks SET queued = queued + 1":                                             "network",
 		"UPDATE identities SET stored = stored + 1":                                           "charged",
 		`PRAGMA writable_schema = 1; DELETE FROM sqlite_schema WHERE name = 'entries_digest'`: "structure",
@@ -250,14 +253,19 @@ INSERT INTO quarantine (identity, generation, seq, at, reason, body) VALUES (1, 
 	}
 }
 
-// wantFiles compares the names in a folder.
+// wantFiles compares the names in a folder, with that of each packet log cut
+// short.
 func wantFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	var got []string
 	for _, e := range entries {
-		got = append(got, e.Name())
+		name := e.Name()
+		if strings.HasPrefix(name, "packets-") {
+			name = "packets" + filepath.Ext(name)
+		}
+		got = append(got, name)
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("files %q, want %q", got, want)
@@ -328,7 +336,7 @@ func TestRestoreReplacesAStoreThatCannotBeRead(t *testing.T) {
 		t.Fatalf("restored %+v", r)
 	}
 	aside := filepath.Base(r.Replaced)
-	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock", "relay.db.replaced-"+fmt.Sprint(now),
+	wantFiles(t, dir, "copy.db", "packets.log", "relay.db", "relay.db.lock", "relay.db.replaced-"+fmt.Sprint(now),
 		aside+"-journal", aside+"-shm", aside+"-wal")
 	d := open(t, path)
 	if got := queue(t, d, "alice"); len(got) != 1 {
@@ -398,7 +406,7 @@ func TestWhatACutRestoreLeftIsNotPlayedIn(t *testing.T) {
 		t.Fatalf("backup %+v", b)
 	}
 	must(t, d.Close())
-	wantFiles(t, dir, "again.db", "copy.db", "other", "relay.db", "relay.db.lock")
+	wantFiles(t, dir, "again.db", "copy.db", "other", "packets.log", "relay.db", "relay.db.lock")
 }
 
 // TestBackupsOfOneNameAtOnce: one of them is made.
@@ -440,7 +448,7 @@ func TestVerifyLeavesABackupAlone(t *testing.T) {
 	if !bytes.Equal(before, after) {
 		t.Error("the backup changed")
 	}
-	wantFiles(t, dir, "copy.db", "relay.db", "relay.db.lock")
+	wantFiles(t, dir, "copy.db", "packets.log", "relay.db", "relay.db.lock")
 	d := open(t, path)
 	if _, err := relaydb.VerifyFile(ctx, path, now); fault.CodeOf(err) != fault.LockBusy {
 		t.Errorf("a store in use: %v", err)
@@ -489,7 +497,7 @@ func TestStoresOfOtherVersionsAndOtherFiles(t *testing.T) {
 	must(t, db.Close())
 	other := filepath.Join(filepath.Dir(copied), "other.db")
 	must(t, os.WriteFile(other, nil, 0o600))
-	for path, want := range map[string]string{copied: "schema version 99, this program knows 2", other: "not the store of a relay"} {
+	for path, want := range map[string]string{copied: "schema version 99, this program knows 3", other: "not the store of a relay"} {
 		_, err := relaydb.VerifyFile(ctx, path, now)
 		if fault.CodeOf(err) != fault.StorageFailed || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -31,6 +31,7 @@ func atRest(t *testing.T, texts []string) []byte {
 	for _, text := range texts {
 		enqueue(t, d, packet("alice", "bob", text))
 	}
+	must(t, d.MoveAll(ctx))
 	must(t, d.Close())
 	file, err := os.ReadFile(path)
 	must(t, err)

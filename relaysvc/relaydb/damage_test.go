@@ -24,22 +24,53 @@ func watched(t *testing.T, path string) (*relaydb.DB, *[]string) {
 	return d, &reasons
 }
 
-// damage changes the store while nobody has it open. Its texts are each of
-// several pages.
+// damaged changes a database with five packets, each of several pages, while
+// nobody has it open.
 func damaged(t *testing.T, change func(file []byte)) (d *relaydb.DB, reasons *[]string) {
 	t.Helper()
-	path := filepath.Join(dataDir(t), "relay.db")
-	d = open(t, path)
+	path, _ := fivePackets(t, true)
+	changeFile(t, path, change)
+	return watched(t, path)
+}
+
+// damagedLog changes the packet log instead.
+func damagedLog(t *testing.T, change func(file []byte)) (d *relaydb.DB, reasons *[]string) {
+	t.Helper()
+	path, log := fivePackets(t, false)
+	changeFile(t, log, change)
+	return watched(t, path)
+}
+
+// fivePackets returns the files of a store whose packets are in the packet log,
+// or moved into the database.
+func fivePackets(t *testing.T, moved bool) (path, log string) {
+	t.Helper()
+	path = filepath.Join(dataDir(t), "relay.db")
+	d := open(t, path)
 	registered(t, d, "alice")
 	for n := range 5 {
 		enqueue(t, d, packet("alice", "bob", long(n)))
 	}
+	log = d.LogFiles()[0]
+	if moved {
+		must(t, d.MoveAll(ctx))
+	}
 	must(t, d.Close())
+	return path, log
+}
+
+func changeFile(t *testing.T, path string, change func(file []byte)) {
+	t.Helper()
 	file, err := os.ReadFile(path)
 	must(t, err)
 	change(file)
 	must(t, os.WriteFile(path, file, 0o600))
-	return watched(t, path)
+}
+
+// each runs a test for packets in the database and for those in the log.
+func each(t *testing.T, test func(t *testing.T, damaged func(*testing.T, func([]byte)) (*relaydb.DB, *[]string))) {
+	t.Run("database", func(t *testing.T) { test(t, damaged) })
+	t.Run("log", func(t *testing.T) { test(t, damagedLog) })
 }
 
 func long(n int) string { return strings.Repeat(fmt.Sprintf("packet %d ", n), 3000) }
@@ -56,7 +87,9 @@ func find(t *testing.T, file []byte, text string) int {
 
 // TestDamageIsNotTheEnd reads one entry at a time from a queue whose first
 // entries are damaged: a part without a packet is the end of a queue (07#inbox).
-func TestDamageIsNotTheEnd(t *testing.T) {
+func TestDamageIsNotTheEnd(t *testing.T) { each(t, damageIsNotTheEnd) }
+
+func damageIsNotTheEnd(t *testing.T, damaged func(*testing.T, func([]byte)) (*relaydb.DB, *[]string)) {
 	d, reasons := damaged(t, func(file []byte) {
 		for n := range 3 {
 			file[find(t, file, fmt.Sprintf("packet %d packet %d ", n, n))] ^= 1
@@ -94,7 +127,9 @@ func served(t *testing.T, d *relaydb.DB, want ...int) {
 }
 
 // TestChangedPacketIsPutAside flips one bit of a packet on the disk.
-func TestChangedPacketIsPutAside(t *testing.T) {
+func TestChangedPacketIsPutAside(t *testing.T) { each(t, changedPacketIsPutAside) }
+
+func changedPacketIsPutAside(t *testing.T, damaged func(*testing.T, func([]byte)) (*relaydb.DB, *[]string)) {
 	d, reasons := damaged(t, func(file []byte) { file[find(t, file, "packet 1 packet 1")] ^= 1 })
 	served(t, d, 0, 2, 3, 4)
 	served(t, d, 0, 2, 3, 4)
@@ -171,6 +206,7 @@ func TestMissingPacket(t *testing.T) {
 	for n := range 3 {
 		enqueue(t, d, packet("alice", "bob", long(n)))
 	}
+	must(t, d.MoveAll(ctx))
 	must(t, d.Close())
 	run(t, path, "DELETE FROM bodies WHERE id = 2")
 	d, reasons := watched(t, path)

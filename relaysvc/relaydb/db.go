@@ -10,7 +10,11 @@
 //
 // One goroutine writes, and commits the decisions that wait at the same time
 // together; see [DB.Close] for its end. A method that changes something
-// returns after the commit has reached the disk.
+// returns after that has reached the disk.
+//
+// The packets are in a log of their own (packetlog), where each is written
+// once; the database has their entries. A packet is durable when the log is:
+// an entry that the database lost with the power is made again from the log.
 package relaydb
 
 import (
@@ -29,6 +33,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
 	"github.com/ace-toolkit/ace/internal/failpoint"
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 // Refusal is a decision against the caller. What the transaction had settled
@@ -84,6 +89,11 @@ type DB struct {
 	line       *line
 	writer     *writer
 	keeper     *keeper
+	syncer     *syncer
+	eraser     *eraser
+	log        *packetlog.Log
+	usage      *usage
+	grace      *grace
 	state      *breakage
 	options    Options
 	opened     int64 // the time when it was opened
@@ -91,7 +101,7 @@ type DB struct {
 	corrupt    atomic.Int64
 	counts     counter
 	closing    chan struct{}
-	working    sync.WaitGroup // the writer and the keeper
+	working    sync.WaitGroup // the writer, the syncer, the keeper and the eraser
 	once       sync.Once
 	lock       *ownerfile.Lock
 	path       string
@@ -108,11 +118,16 @@ type Options struct {
 	// given runs ahead: a clock that jumps forward and back must neither delete
 	// a packet nor accept a nonce again. Default: that time is believed.
 	Elapsed func() int64
-	// Observe is called after every commit, on the goroutine that writes.
+	// Observe is called for decisions that have reached the disk together, on
+	// two goroutines: that of packets and that of all else.
 	Observe func(Commit)
 	// Damaged is called for every packet found that is not the one that was
 	// queued.
 	Damaged func(reason string)
+	// Before is asked before each change of a file of the packet log, for tests.
+	Before func(packetlog.Change) error
+
+	segmentSize int64 // of the packet log, for tests
 }
 
 // Open opens the store at path, making it when there is none. Its folder is
@@ -168,6 +183,10 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	w.keeper = d.keeper
+	d.log, d.usage, d.grace = w.tx.log, w.tx.usage, newGrace()
+	d.eraser, d.syncer = newEraser(d), newSyncer(d.log, d.state, w.observe)
+	d.syncer.keeper = d.keeper
+	w.eraser, w.syncer = d.eraser, d.syncer
 	d.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)"))
 	if err != nil {
 		d.keeper.conn.close()
@@ -189,7 +208,9 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 // start begins the work of the goroutines that Close ends.
 func (d *DB) start() {
 	d.working.Go(func() { d.writer.loop(d.line, d.closing) })
+	d.working.Go(d.syncer.loop)
 	d.working.Go(d.keeper.loop)
+	d.working.Go(d.eraser.loop)
 }
 
 // RestoredAt returns when the store was last restored from a backup, 0 for

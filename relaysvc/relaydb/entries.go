@@ -2,9 +2,12 @@ package relaydb
 
 import (
 	"context"
-	"crypto/sha256"
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 // Entry is a queued packet.
@@ -30,8 +33,8 @@ type Span struct {
 const (
 	selectIncarnation = "SELECT id FROM identities WHERE ace_id = ? AND registered = 1 AND incarnation = ?"
 	selectEntries     = `
-SELECT generation, seq, size, digest, body FROM entries
-WHERE identity = ? AND (generation, seq) > (?, ?) AND expires_at > ? ORDER BY generation, seq LIMIT ?`
+SELECT generation, seq, size, digest, body, coalesce(place, -1) FROM entries
+WHERE identity = ? AND (generation, seq) > (?, ?) AND expires_at > ? AND (place IS NULL OR place < ?) ORDER BY generation, seq LIMIT ?`
 	selectBody = "SELECT packet FROM bodies WHERE id = ?"
 )
 
@@ -47,8 +50,10 @@ func (d *DB) Entries(ctx context.Context, span Span, yield func(Entry) bool) (mo
 	if err != nil {
 		return false, err
 	}
-	r := reading{conn: c, span: span, yield: yield}
+	r := reading{conn: c, log: d.log, span: span, yield: yield}
+	during := d.grace.enter()
 	err = r.run()
+	d.grace.leave(during)
 	d.readers.give(c)
 	for _, b := range r.bad {
 		d.quarantine(context.WithoutCancel(ctx), b, span.Now)
@@ -59,6 +64,7 @@ func (d *DB) Entries(ctx context.Context, span Span, yield func(Entry) bool) (mo
 // reading is one look at a queue.
 type reading struct {
 	conn  *conn
+	log   *packetlog.Log
 	span  Span
 	yield func(Entry) bool
 	more  bool
@@ -67,8 +73,10 @@ type reading struct {
 
 // located is an entry without its packet.
 type located struct {
-	generation, seq, size, body int64
-	digest                      [32]byte
+	generation, seq, size int64
+	place                 int64 // in the packet log, or -1
+	body                  int64
+	digest                [32]byte
 }
 
 // damage names an entry whose packet is not the one that was queued.
@@ -170,7 +178,7 @@ func (r *reading) find(id int64) (found []located, size int64, err error) {
 	}
 	defer s.reset()
 	generation, seq := parseStreamID(r.span.After)
-	for i, v := range [...]int64{id, generation, seq, r.span.Now, r.span.Entries} {
+	for i, v := range [...]int64{id, generation, seq, r.span.Now, r.log.Synced(), r.span.Entries} {
 		s.int(i+1, v)
 	}
 	found = r.conn.found[:0]
@@ -181,7 +189,7 @@ func (r *reading) find(id int64) (found []located, size int64, err error) {
 			r.conn.found = found
 			return found, size, err
 		}
-		f := located{generation: s.intAt(0), seq: s.intAt(1), size: s.intAt(2), body: s.intAt(4)}
+		f := located{generation: s.intAt(0), seq: s.intAt(1), size: s.intAt(2), body: s.intAt(4), place: s.intAt(5)}
 		if len(found) > 0 && size+f.size > r.span.Bytes {
 			r.more = true
 			r.conn.found = found
@@ -207,6 +215,9 @@ func damageOf(err error) (reason string, damaged bool) {
 
 // packet yields the packet of an entry if its digest is right.
 func (r *reading) packet(f *located, entries int, size int64) (goOn bool, err error) {
+	if f.place >= 0 {
+		return r.logged(f, entries, size)
+	}
 	s, err := r.conn.prepare(selectBody)
 	if err != nil {
 		return false, err
@@ -220,20 +231,45 @@ func (r *reading) packet(f *located, entries int, size int64) (goOn bool, err er
 		return false, altered("it is missing")
 	}
 	defer s.reset()
-	packet := s.bytesAt(0)
-	if int64(len(packet)) != f.size || sha256.Sum256(packet) != f.digest {
+	return r.give(f, s.bytesAt(0), entries, size)
+}
+
+// keptPacket bounds the memory that a connection keeps for a packet.
+const keptPacket = 64 << 10
+
+// logged is packet for one that is in the packet log.
+func (r *reading) logged(f *located, entries int, size int64) (goOn bool, err error) {
+	packet := slices.Grow(r.conn.packet[:0], int(f.size))[:f.size]
+	if f.size <= keptPacket {
+		r.conn.packet = packet
+	}
+	err = r.log.ReadAt(packet, f.place)
+	if errors.Is(err, packetlog.ErrMissing) {
+		return false, altered("it is missing")
+	}
+	if err != nil {
+		return false, err
+	}
+	return r.give(f, packet, entries, size)
+}
+
+func (r *reading) give(f *located, packet []byte, entries int, size int64) (goOn bool, err error) {
+	if !isPacket(packet, f) {
 		return false, altered("its digest is another")
 	}
 	return r.yield(Entry{StreamID: streamID(f.generation, f.seq), Packet: packet, Entries: entries, Bytes: size}), nil
 }
 
+const selectNewest = `
+SELECT coalesce((SELECT min(e.seq) - 1 FROM entries e WHERE e.place >= ? AND e.identity = i.id), q.last_seq)
+FROM identities i JOIN queues q ON q.identity = i.id
+WHERE i.ace_id = ? AND i.registered = 1 AND i.incarnation = ?`
+
 // Newest returns the stream ID that the identity was given last, "0-0" before
-// the first. It refuses with Changed as Entries does.
+// the first: of those whose packets have reached the disk. It refuses with Changed as Entries does.
 func (d *DB) Newest(ctx context.Context, aceID string, incarnation int64) (string, error) {
 	var seq int64
-	ok, err := d.read(ctx, `
-SELECT q.last_seq FROM identities i JOIN queues q ON q.identity = i.id
-WHERE i.ace_id = ? AND i.registered = 1 AND i.incarnation = ?`, []any{aceID, incarnation}, &seq)
+	ok, err := d.read(ctx, selectNewest, []any{d.log.Synced(), aceID, incarnation}, &seq)
 	switch {
 	case err != nil:
 		return "", err

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/internal/faultdisk"
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
 
@@ -152,6 +154,27 @@ func together(d *relaydb.DB, books []*book) (wait func() []error) {
 	return func() []error { workers.Wait(); return errs }
 }
 
+// openFlaky opens a store with short segments, whose packet log is on the disk
+// of faultdisk as well.
+func openFlaky(t *testing.T, path string) *relaydb.DB {
+	t.Helper()
+	o := relaydb.Options{Before: func(c packetlog.Change) error {
+		switch faultdisk.Ask(faultdisk.Op{Kind: faultdisk.Kind(c.Kind), Path: c.Path, Data: c.Data, Offset: c.Offset, Size: c.Size}) {
+		case faultdisk.OK:
+			return nil
+		case faultdisk.Full:
+			return syscall.ENOSPC
+		case faultdisk.ReadOnly:
+			return syscall.EROFS
+		}
+		return syscall.EIO
+	}}
+	d, err := relaydb.OpenWith(ctx, path, now, o.WithSegments(32<<10))
+	must(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
 // TestPowerCut cuts the power again and again, at a random operation on the
 // files, and opens what the disk may hold then: every decision that was told
 // is there, and the one under way is there as a whole or not at all.
@@ -160,14 +183,14 @@ func TestPowerCut(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 99))
 	root := t.TempDir()
 	dir := filepath.Join(root, "0")
-	d := open(t, filepath.Join(dir, "relay.db"))
+	d := openFlaky(t, filepath.Join(dir, "relay.db"))
 	books := newBooks(t, d, seed)
 	must(t, d.Close())
 	for n := 1; n <= cuts; n++ {
 		next := filepath.Join(root, fmt.Sprint(n))
 		outcomes := cutPower(t, dir, next, books, random)
 		dir = next
-		d := open(t, filepath.Join(dir, "relay.db"))
+		d := openFlaky(t, filepath.Join(dir, "relay.db"))
 		for i, b := range books {
 			b.compare(t, d, outcomes[i])
 		}
@@ -199,7 +222,7 @@ func cutPower(t *testing.T, dir, next string, books []*book, random *rand.Rand) 
 		return faultdisk.OK
 	})
 	defer stop()
-	d := open(t, filepath.Join(dir, "relay.db"))
+	d := openFlaky(t, filepath.Join(dir, "relay.db"))
 	wait := together(d, books)
 	sweeping, end := context.WithCancel(ctx)
 	var sweeps sync.WaitGroup
@@ -241,7 +264,7 @@ func TestFsyncFails(t *testing.T) {
 				return faultdisk.OK
 			})
 			defer stop()
-			d := open(t, path)
+			d := openFlaky(t, path)
 			books := newBooks(t, d, uint64(n))
 			armed.Store(true)
 			wait := together(d, books)
@@ -315,7 +338,7 @@ func TestWritesFail(t *testing.T) {
 				return faultdisk.OK
 			})
 			defer stop()
-			d := open(t, path)
+			d := openFlaky(t, path)
 			alice := registered(t, d, "alice")
 			want := []string{"before"}
 			enqueue(t, d, packet("alice", "bob", "before"))

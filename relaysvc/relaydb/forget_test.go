@@ -229,10 +229,10 @@ func TestStats(t *testing.T) {
 		t.Helper()
 		got, err := d.Stats(ctx, now)
 		must(t, err)
-		if got.FileSize == 0 {
-			t.Error("the file has no size")
+		if got.FileSize == 0 || got.PacketLogSize == 0 {
+			t.Error("the files have no size")
 		}
-		got.FileSize, got.LogSize, got.NetworkStored = 0, 0, 0
+		got.FileSize, got.LogSize, got.PacketLogSize, got.NetworkStored = 0, 0, 0, 0
 		if got != want {
 			t.Fatalf("got %+v\nwant %+v", got, want)
 		}

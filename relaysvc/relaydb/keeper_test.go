@@ -3,7 +3,6 @@ package relaydb
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -11,6 +10,17 @@ import (
 	"testing"
 	"time"
 )
+
+// fill writes a text into the database.
+func fill(t *testing.T, d *DB, id int, text string) {
+	t.Helper()
+	if err := d.write(context.Background(), func(t *tx) error {
+		_, err := t.exec("INSERT INTO bodies (id, packet) VALUES (?, ?)", id, []byte(text))
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestLogStaysShort writes many times the length that the write-ahead log may
 // have, without a pause, and reads meanwhile.
@@ -27,10 +37,7 @@ func TestLogStaysShort(t *testing.T) {
 	for n := range 4 {
 		group.Go(func() {
 			for k := range 200 {
-				p := Packet{To: "alice", From: "bob", Digest: fmt.Append(nil, n, k), Raw: []byte(text), KELEnd: "end", Expires: 1}
-				if _, err := d.Enqueue(ctx, p, Room{Entries: 1000, Bytes: 1 << 30}); err != nil {
-					t.Error(err)
-				}
+				fill(t, d, 1+k+1000*n, text)
 				_, _ = d.Entries(ctx, Span{ACEID: "alice", Incarnation: 1, Entries: 1, Bytes: 1}, func(Entry) bool { return true })
 				longest.Store(max(longest.Load(), sizeOf(d.path+"-wal")))
 			}
@@ -66,10 +73,7 @@ func TestReadersTakeTurns(t *testing.T) {
 			break
 		}
 		pages := d.keeper.pages.Load()
-		p := Packet{To: "alice", From: "bob", Digest: fmt.Append(nil, n), Raw: []byte(text), KELEnd: "end", Expires: 1}
-		if _, err := d.Enqueue(ctx, p, Room{Entries: 1 << 20, Bytes: 1 << 40}); err != nil {
-			t.Fatal(err)
-		}
+		fill(t, d, 1+n, text)
 		if d.keeper.pages.Load() < pages {
 			begun++
 		}
@@ -130,10 +134,10 @@ func TestReaderInTheWay(t *testing.T) {
 	}
 	text := strings.Repeat("find me ", 3000)
 	for n := range 50 {
-		p := Packet{To: "alice", From: "bob", Digest: fmt.Append(nil, n), Raw: []byte(text), KELEnd: "end", Expires: 1}
-		if _, err := d.Enqueue(ctx, p, Room{Entries: 1000, Bytes: 1 << 30}); err != nil {
-			t.Fatal(err)
-		}
+		fill(t, d, 1+n, text)
+	}
+	if err := d.write(ctx, func(t *tx) error { _, err := t.exec("DELETE FROM bodies"); return err }); err != nil {
+		t.Fatal(err)
 	}
 	swept := make(chan error, 1)
 	go func() { swept <- d.Sweep(ctx, 2) }()
@@ -208,10 +212,7 @@ func TestLogIsMovedInSteps(t *testing.T) {
 		if n == 1000 {
 			t.Fatal("nothing is moved")
 		}
-		p := Packet{To: "alice", From: "bob", Digest: fmt.Append(nil, n), Raw: []byte(text), KELEnd: "end", Expires: 1}
-		if _, err := d.Enqueue(ctx, p, Room{Entries: 1000, Bytes: 1 << 30}); err != nil {
-			t.Fatal(err)
-		}
+		fill(t, d, 1+n, text)
 	}
 	if n := d.keeper.pages.Load(); n == 0 || n >= d.keeper.limit {
 		t.Fatalf("the log has %d pages: it began anew", n)

@@ -16,10 +16,19 @@ func (d *DB) quarantine(ctx context.Context, b damage, now int64) {
 	})
 }
 
-// putAside keeps the body of an entry for the operator. Its pages may be
-// damaged, so that it stays where it is.
-func (t *tx) putAside(v victim, now int64, reason string) error {
-	_, err := t.exec("INSERT INTO quarantine (identity, generation, seq, at, reason, body) VALUES (?, ?, ?, ?, ?, ?)",
+// putAside keeps the body of an entry for the operator: out of the packet log,
+// whose segments go, and where it is when it is in the database, whose pages
+// may be damaged.
+func (t *tx) putAside(v victim, now int64, reason string) (err error) {
+	if v.place >= 0 {
+		if v.body, err = t.copyBody(v); err != nil {
+			return err
+		}
+		if err := t.eraseLater(v); err != nil {
+			return err
+		}
+	}
+	_, err = t.exec("INSERT INTO quarantine (identity, generation, seq, at, reason, body) VALUES (?, ?, ?, ?, ?, ?)",
 		v.identity, v.generation, v.seq, now, reason, v.body)
 	return err
 }

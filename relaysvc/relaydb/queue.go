@@ -47,7 +47,8 @@ type Recipient struct {
 
 const selectRecipient = `
 SELECT i.kel_end,
-  EXISTS (SELECT 1 FROM entries e WHERE e.identity = i.id AND e.sender = ? AND e.digest = ? AND e.expires_at > ?),
+  EXISTS (SELECT 1 FROM entries e WHERE e.identity = i.id AND e.sender = ? AND e.digest = ? AND e.expires_at > ?
+          AND (e.place IS NULL OR e.place < ?)),
   EXISTS (SELECT 1 FROM cards c JOIN descriptors d ON d.identity = c.identity
           WHERE c.identity = i.id AND c.bundle IS NOT NULL AND c.kel_end = i.kel_end AND c.open = 1
             AND d.agent IS NOT NULL AND d.kel_end = i.kel_end AND d.expires_at > ?),
@@ -63,7 +64,7 @@ WHERE i.ace_id = ? AND i.registered = 1 AND i.suspended = 0
 func (d *DB) Recipient(ctx context.Context, p Packet) (Recipient, error) {
 	var r Recipient
 	ok, err := d.read(ctx, selectRecipient,
-		[]any{senderKey(p.From), p.Digest, p.Now, p.Now, p.Now, p.Now, p.Network, p.To, p.From},
+		[]any{senderKey(p.From), p.Digest, p.Now, d.log.Synced(), p.Now, p.Now, p.Now, p.Network, p.To, p.From},
 		&r.KELEnd, &r.Queued, &r.Open, &r.Strangers, &r.OfNetwork)
 	if err == nil && !ok {
 		err = Unreachable
@@ -89,23 +90,24 @@ func (d *DB) Enqueue(ctx context.Context, p Packet, room Room) (queued bool, err
 type packetStatements struct {
 	selectQueue, selectBlock, updateQueue *stmt
 	selectNetwork, updateNetwork          *stmt
-	insertEntry, insertBody               *stmt
-	selectDuplicate                       *stmt
+	insertEntry, selectDuplicate          *stmt
+	updateSynced                          *stmt
 }
 
 const (
 	insertEntry = `
-INSERT INTO entries (identity, generation, seq, stranger, expires_at, network, sender, size, digest, body)
+INSERT INTO entries (identity, generation, seq, stranger, expires_at, network, sender, size, digest, place)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (identity, sender, digest, size) DO NOTHING`
 	insertBody      = "INSERT INTO bodies (id, packet) VALUES (?, ?)"
 	selectDuplicate = "SELECT generation, seq, expires_at FROM entries WHERE identity = ? AND sender = ? AND digest = ?"
+	updateSynced    = "UPDATE relay SET synced = ?"
 )
 
 func (p *packetStatements) prepare(c *conn) error {
 	for text, s := range map[string]**stmt{
 		selectQueue: &p.selectQueue, selectBlock: &p.selectBlock, updateQueue: &p.updateQueue,
 		selectNetwork: &p.selectNetwork, updateNetwork: &p.updateNetwork,
-		insertEntry: &p.insertEntry, insertBody: &p.insertBody, selectDuplicate: &p.selectDuplicate,
+		insertEntry: &p.insertEntry, selectDuplicate: &p.selectDuplicate, updateSynced: &p.updateSynced,
 	} {
 		var err error
 		if *s, err = c.prepare(text); err != nil {
@@ -302,15 +304,23 @@ func (t *tx) insert(q *queueTotals, p *Packet) (bool, error) {
 		}
 	}
 	failpoint.Here(failpoint.Enqueue)
-	s := t.packets.insertBody
-	s.int(1, t.nextBody)
-	s.blob(2, p.Raw)
-	if err := s.run(); err != nil {
-		return false, err
-	}
-	t.nextBody++
+	t.append(q, p)
 	t.count(q, p)
 	return true, nil
+}
+
+// append adds a packet to what goes into the packet log.
+func (t *tx) append(q *queueTotals, p *Packet) {
+	s := said{identity: q.id, generation: t.generation, seq: q.lastSeq + 1, expires: p.Expires, stranger: p.KELEnd == ""}
+	copy(s.digest[:], p.Digest)
+	if s.stranger {
+		s.network = []byte(p.Network)
+	}
+	var key [32]byte
+	s.sender = appendSenderKey(key[:0], p.From)
+	t.said = s.append(t.said[:0])
+	place := t.batch.Add(t.said, p.Raw)
+	t.uses = append(t.uses, used{place, int64(len(p.Raw))})
 }
 
 // count adds a packet to the totals.
@@ -349,7 +359,7 @@ func (t *tx) insertEntry(q *queueTotals, p *Packet) (bool, error) {
 	s.blob(7, appendSenderKey(key[:0], p.From))
 	s.int(8, int64(len(p.Raw)))
 	s.blob(9, p.Digest)
-	s.int(10, t.nextBody)
+	s.int(10, t.batch.Next())
 	if err := s.run(); err != nil {
 		return false, err
 	}

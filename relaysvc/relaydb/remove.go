@@ -60,8 +60,10 @@ const matchThrough = "identity = ? AND (generation, seq) <= (?, ?)"
 
 // victim is an entry that is going to be removed.
 type victim struct {
-	identity, generation, seq, size, body int64
-	stranger                              bool
+	identity, generation, seq, size int64
+	place                           int64 // in the packet log, or -1
+	body                            int64
+	stranger                        bool
 }
 
 // remove deletes the entries of one queue that match, whose first argument is
@@ -86,7 +88,7 @@ func (t *tx) removeSome(match string, args ...any) (more bool, err error) {
 }
 
 func removeQuery(match string) string {
-	return "SELECT identity, generation, seq, size, body, stranger FROM entries WHERE " + match + " LIMIT 128"
+	return "SELECT identity, generation, seq, size, body, stranger, coalesce(place, -1) FROM entries WHERE " + match + " LIMIT 128"
 }
 
 func (t *tx) victims(query string, args ...any) (victims []victim, more bool, err error) {
@@ -107,7 +109,8 @@ func (t *tx) victims(query string, args ...any) (victims []victim, more bool, er
 			s.reset()
 			return victims, ok || len(victims) == removeBatch, nil
 		}
-		v := victim{s.intAt(0), s.intAt(1), s.intAt(2), s.intAt(3), s.intAt(4), s.intAt(5) != 0}
+		v := victim{identity: s.intAt(0), generation: s.intAt(1), seq: s.intAt(2), size: s.intAt(3),
+			body: s.intAt(4), stranger: s.intAt(5) != 0, place: s.intAt(6)}
 		size += v.size
 		victims = append(victims, v)
 	}
@@ -140,6 +143,9 @@ func (t *tx) dropAll(victims []victim, deleteBody func(victim) error) error {
 // no transaction that has met them, so that the decision has to be taken again,
 // by one that knows.
 func (t *tx) deleteBody(v victim) error {
+	if v.place >= 0 {
+		return t.eraseLater(v)
+	}
 	if t.damaged[v.body] {
 		return t.putAside(v, 0, damagedPages)
 	}

@@ -141,7 +141,7 @@ func prepareRestored(ctx context.Context, backup, fresh string, generation, now 
 	if _, err := db.ExecContext(ctx, `
 PRAGMA journal_mode = DELETE;
 BEGIN IMMEDIATE;
-UPDATE relay SET generation = `+strconv.FormatInt(generation, 10)+`, restored_at = `+strconv.FormatInt(now, 10)+`;
+UPDATE relay SET generation = `+strconv.FormatInt(generation, 10)+`, restored_at = `+strconv.FormatInt(now, 10)+`, log_id = randomblob(16);
 DROP TABLE backup;
 COMMIT`); err != nil {
 		return storage(err)

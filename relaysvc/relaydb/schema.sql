@@ -1,14 +1,16 @@
--- The relay's store, version 2. Times are Unix seconds. Objects are kept as
+-- The relay's store, version 3. Times are Unix seconds. Objects are kept as
 -- the canonical bytes they were verified from.
 
 CREATE TABLE relay (
   one         INTEGER PRIMARY KEY CHECK (one = 1),
   generation  INTEGER NOT NULL,          -- first half of every stream ID given from now on
   restored_at INTEGER NOT NULL DEFAULT 0, -- when the store was last restored from a backup
-  home        TEXT    NOT NULL DEFAULT '' -- the public URL for which the directory was made
+  home        TEXT    NOT NULL DEFAULT '', -- the public URL for which the directory was made
+  log_id      BLOB    NOT NULL,          -- of the packet log, 16 bytes
+  synced      INTEGER NOT NULL DEFAULT 0 -- the end of a group of that log: what is before it has reached the disk
 ) STRICT;
 
-INSERT INTO relay (one, generation) VALUES (1, 1);
+INSERT INTO relay (one, generation, log_id) VALUES (1, 1, randomblob(16));
 
 -- One row for each identity that ever registered, also after unregister.
 CREATE TABLE identities (
@@ -192,7 +194,9 @@ CREATE TABLE entries (
   sender     BLOB    NOT NULL, -- the 32 bytes of the sender's ACE ID
   size       INTEGER NOT NULL, -- bytes of the packet
   digest     BLOB    NOT NULL, -- SHA-256 of the packet, checked when it is read
-  body       INTEGER NOT NULL, -- the packet's row in bodies
+  place      INTEGER,          -- where the packet is in the packet log, or
+  body       INTEGER,          -- its row in bodies
+  CHECK ((place IS NULL) <> (body IS NULL)),
   PRIMARY KEY (identity, generation, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -200,8 +204,16 @@ CREATE TABLE entries (
 -- then also adds up a sender's share of a queue.
 CREATE UNIQUE INDEX entries_digest ON entries (identity, sender, digest, size);
 CREATE INDEX entries_expiry ON entries (stranger, expires_at);
+CREATE INDEX entries_place ON entries (place, size) WHERE place IS NOT NULL;
 CREATE INDEX entries_strangers ON entries (identity, network, expires_at) WHERE stranger = 1;
 
+-- Parts of the packet log whose entries are gone, but not their bytes yet.
+CREATE TABLE erasures (
+  place INTEGER PRIMARY KEY,
+  size  INTEGER NOT NULL
+) STRICT;
+
+-- Packets that outlived their part of the packet log, or came with a backup.
 CREATE TABLE bodies (
   id     INTEGER PRIMARY KEY,
   packet BLOB NOT NULL

@@ -22,6 +22,7 @@ type conn struct {
 	scratch uintptr // room for two results
 	stmts   map[string]*stmt
 	found   []located // room for what a look at a queue finds
+	packet  []byte    // room for a packet of the packet log
 }
 
 // at is a pointer to memory of SQLite's own, which Go neither moves nor frees.

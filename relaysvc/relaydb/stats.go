@@ -22,8 +22,9 @@ type Stats struct {
 	Nonces          int64 // remembered
 	NetworkStored   int64 // bytes charged to the client network with most of them
 	NetworkQueued   int64 // bytes queued for the client network with most of them
-	FileSize        int64 // bytes of the file and of its write-ahead log
+	FileSize        int64 // bytes of the database, of its write-ahead log and of the packet log
 	LogSize         int64
+	PacketLogSize   int64
 }
 
 // Stats returns what the store holds at now. Sums of the queues are exact, what
@@ -33,7 +34,7 @@ func (d *DB) Stats(ctx context.Context, now int64) (Stats, error) {
 	total := d.writer.tx.counted
 	s := Stats{
 		Entries: total.entries.Load() + total.strangers.Load(), Bytes: total.bytes.Load(), StrangerEntries: total.strangers.Load(),
-		Damaged: d.corrupt.Load(), FileSize: sizeOf(d.path), LogSize: sizeOf(d.path + "-wal"),
+		Damaged: d.corrupt.Load(), FileSize: sizeOf(d.path), LogSize: sizeOf(d.path + "-wal"), PacketLogSize: d.log.Size(),
 	}
 	var err error
 	if s.OldestAge, err = d.oldest(ctx, now); err != nil {

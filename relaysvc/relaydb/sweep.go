@@ -11,13 +11,13 @@ const sweepBatch = 1000
 
 const (
 	selectExpired = `
-SELECT identity, generation, seq, size, body, stranger FROM entries WHERE stranger = ? AND expires_at <= ? ORDER BY expires_at LIMIT 128`
+SELECT identity, generation, seq, size, body, stranger, coalesce(place, -1) FROM entries WHERE stranger = ? AND expires_at <= ? ORDER BY expires_at LIMIT 128`
 	deleteNonces = `
 DELETE FROM nonces WHERE (identity, nonce) IN (SELECT identity, nonce FROM nonces WHERE expires_at < ? LIMIT 1000)`
 )
 
 // Sweep deletes what has expired, of queues that nobody sends to as well, and
-// empties the write-ahead log: what was deleted is then in none of the files.
+// has what was deleted erased: it is then in none of the files.
 // It looks at nothing else, and takes a transaction for each batch, so that
 // nobody waits for the whole.
 //
@@ -33,6 +33,9 @@ func (d *DB) Sweep(ctx context.Context, now int64) error {
 		}
 	}
 	if err := d.releaseExpired(ctx, now); err != nil {
+		return err
+	}
+	if err := d.eraser.flush(ctx); err != nil {
 		return err
 	}
 	return d.keeper.erase(ctx)

@@ -3,6 +3,8 @@ package relaydb
 import (
 	"strings"
 	"sync/atomic"
+
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 // tx runs statements on the writing connection, inside a transaction.
@@ -13,6 +15,13 @@ type tx struct {
 	totals                  totalsCache
 	generation              int64
 	nextBody                int64
+	log                     *packetlog.Log
+	batch                   packetlog.Batch // what the packets of this transaction add to the log
+	said                    []byte          // scratch
+	synced                  int64           // as the database knows it
+	usage                   *usage
+	uses                    []used         // changes of it
+	erasing                 bool           // something of the log is to be erased
 	erased                  bool           // something was deleted or overwritten
 	damaged                 map[int64]bool // bodies that cannot be deleted
 	change                  counts
@@ -44,12 +53,18 @@ func (t *tx) prepare() error {
 		return err
 	}
 	t.totals.init()
-	t.counted, t.damaged = &queued{}, map[int64]bool{}
+	t.counted, t.damaged, t.usage = &queued{}, map[int64]bool{}, &usage{}
+	if err := t.replay(); err != nil {
+		return err
+	}
+	if err := t.usage.init(t); err != nil {
+		return err
+	}
 	var c counts
 	if _, err := t.row(`
-SELECT (SELECT generation FROM relay), (SELECT coalesce(max(id), 0) + 1 FROM bodies),
+SELECT (SELECT generation FROM relay), (SELECT synced FROM relay), (SELECT coalesce(max(id), 0) + 1 FROM bodies),
   coalesce(sum(entries), 0), coalesce(sum(bytes + stranger_bytes), 0), coalesce(sum(strangers), 0) FROM queues`,
-		nil, &t.generation, &t.nextBody, &c.entries, &c.bytes, &c.strangers); err != nil {
+		nil, &t.generation, &t.synced, &t.nextBody, &c.entries, &c.bytes, &c.strangers); err != nil {
 		return err
 	}
 	t.counted.add(c)
@@ -59,12 +74,14 @@ SELECT (SELECT generation FROM relay), (SELECT coalesce(max(id), 0) + 1 FROM bod
 // committed keeps what a transaction has changed.
 func (t *tx) committed() {
 	t.counted.add(t.change)
+	t.usage.change(t.log, t.uses)
 	t.forget()
 }
 
 // forget drops what is known of a transaction that has ended.
 func (t *tx) forget() {
 	t.change = counts{}
+	t.uses = t.uses[:0]
 	t.totals.clear()
 }
 
@@ -105,4 +122,19 @@ func (t *tx) row(query string, args []any, dest ...any) (bool, error) {
 	}
 	defer s.reset()
 	return true, s.scan(dest)
+}
+
+// writeSynced notes how far the packet log has reached the disk.
+func (t *tx) writeSynced() error {
+	synced := t.log.Synced()
+	if synced == t.synced {
+		return nil
+	}
+	s := t.packets.updateSynced
+	s.int(1, synced)
+	if err := s.run(); err != nil {
+		return err
+	}
+	t.synced = synced
+	return nil
 }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 // maxProblems bounds the problems that a report lists.
@@ -35,7 +37,10 @@ func (r *Report) problem(format string, args ...any) {
 
 // Verify checks the whole store while it is in use: the structure of the file,
 // the digest of every packet and the totals kept beside the rows.
-func (d *DB) Verify(ctx context.Context) (Report, error) { return verify(ctx, d.reader) }
+func (d *DB) Verify(ctx context.Context) (Report, error) {
+	defer d.grace.leave(d.grace.enter())
+	return verify(ctx, d.reader, d.log)
+}
 
 // VerifyFile is [DB.Verify] for a store that no relay has open, or a backup.
 // Codes: storage_failed, lock_busy.
@@ -68,7 +73,24 @@ func verifyClosed(ctx context.Context, path string) (Report, error) {
 	if err := checkRelay(ctx, db); err != nil {
 		return Report{}, fault.Wrapf(fault.CodeOf(err), err, "%s", path)
 	}
-	return verify(ctx, db)
+	log, err := logOf(ctx, db, path)
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := verify(ctx, db, log)
+	return r, errors.Join(err, log.Close())
+}
+
+// logOf opens the packet log of a store to read in it.
+func logOf(ctx context.Context, db *sql.DB, path string) (*packetlog.Log, error) {
+	var id []byte
+	if err := db.QueryRowContext(ctx, "SELECT log_id FROM relay").Scan(&id); err != nil {
+		return nil, storage(err)
+	}
+	if len(id) != len(packetlog.ID{}) {
+		return nil, fault.New(fault.StorageFailed, "%s names no packet log", path)
+	}
+	return packetlog.Open(filepath.Dir(path), packetlog.ID(id), packetlog.Options{})
 }
 
 // checkRelay refuses a database that is not a store of this version.
@@ -89,16 +111,26 @@ FROM pragma_user_version`).Scan(&have, &relay); err != nil {
 	return nil
 }
 
-func verify(ctx context.Context, db *sql.DB) (Report, error) {
+func verify(ctx context.Context, db *sql.DB, log *packetlog.Log) (Report, error) {
 	var r Report
 	for _, check := range []func(context.Context, *sql.DB, *Report) error{
-		checkStructure, countRows, checkPackets, checkQueues, checkCharges,
+		checkStructure, countRows, checkQueues, checkCharges, checkErasures,
 	} {
 		if err := check(ctx, db, &r); err != nil {
 			return r, storage(err)
 		}
 	}
-	return r, nil
+	return r, storage(checkPackets(ctx, db, log, &r))
+}
+
+// checkErasures looks for entries whose packet is about to be erased.
+func checkErasures(ctx context.Context, db *sql.DB, r *Report) error {
+	var n int64
+	err := db.QueryRowContext(ctx, "SELECT count(*) FROM erasures x JOIN entries e ON e.place = x.place").Scan(&n)
+	if n > 0 {
+		r.problem("%d entries whose packet is to be erased", n)
+	}
+	return err
 }
 
 func checkStructure(ctx context.Context, db *sql.DB, r *Report) error {
@@ -134,26 +166,42 @@ SELECT (SELECT generation FROM relay), (SELECT count(*) FROM identities WHERE re
 }
 
 // checkPackets compares every packet with its digest.
-func checkPackets(ctx context.Context, db *sql.DB, r *Report) error {
+func checkPackets(ctx context.Context, db *sql.DB, log *packetlog.Log, r *Report) error {
 	rows, err := db.QueryContext(ctx, `
-SELECT e.body, e.size, e.digest, b.packet FROM entries e LEFT JOIN bodies b ON b.id = e.body`)
+SELECT e.identity, e.generation, e.seq, e.size, e.digest, coalesce(e.place, -1), b.packet
+FROM entries e LEFT JOIN bodies b ON b.id = e.body ORDER BY e.place`)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var id, size int64
+		var identity, generation, seq, size, place int64
 		var digest, packet sql.RawBytes
-		if err := rows.Scan(&id, &size, &digest, &packet); err != nil {
+		if err := rows.Scan(&identity, &generation, &seq, &size, &digest, &place, &packet); err != nil {
 			return err
+		}
+		if place >= 0 {
+			if packet, err = readLogged(log, place, size); err != nil {
+				return err
+			}
 		}
 		r.Entries++
 		r.Bytes += int64(len(packet))
 		if sum := sha256.Sum256(packet); !bytes.Equal(sum[:], digest) || size != int64(len(packet)) {
-			r.problem("entry %d: the packet is not the one that was queued", id)
+			r.problem("entry %d-%d of queue %d: the packet is not the one that was queued", generation, seq, identity)
 		}
 	}
 	return rows.Err()
+}
+
+// readLogged reads a packet of the log, nil for one that is not there.
+func readLogged(log *packetlog.Log, place, size int64) ([]byte, error) {
+	packet := make([]byte, size)
+	err := log.ReadAt(packet, place)
+	if errors.Is(err, packetlog.ErrMissing) {
+		return nil, nil
+	}
+	return packet, err
 }
 
 // checkQueues compares the totals of every queue with its entries.

@@ -70,6 +70,14 @@ const selectUnwoken = `
 SELECT i.ace_id FROM identities i JOIN wakes w ON w.identity = i.id JOIN queues q ON q.identity = i.id
 WHERE w.armed = 1 AND q.last_seq > w.armed_seq AND w.used_at > ?`
 
+// armedSample bounds the registrations that are looked at to find that none is
+// armed. A relay that has more answers for each identity.
+const armedSample = 100
+
+// selectArmed tells whether a registration may be armed: one of the sample is,
+// or there are others.
+const selectArmed = "SELECT coalesce(max(armed), 0) OR count(*) > ? FROM (SELECT armed FROM wakes LIMIT ?)"
+
 // Unwoken returns those of the given identities, or of all when there are none,
 // whose wake registration is armed although an entry was queued since.
 func (d *DB) Unwoken(ctx context.Context, aceIDs []string, now int64) ([]string, error) {
@@ -83,6 +91,10 @@ func (d *DB) Unwoken(ctx context.Context, aceIDs []string, now int64) ([]string,
 	alive := now - wire.OfflineWindowSeconds
 	if len(aceIDs) == 0 {
 		return unwoken, d.each(ctx, selectUnwoken, []any{alive}, collect)
+	}
+	var armed bool
+	if _, err := d.read(ctx, selectArmed, []any{armedSample, armedSample + 1}, &armed); err != nil || !armed {
+		return nil, err
 	}
 	for _, aceID := range aceIDs {
 		if err := d.each(ctx, selectUnwoken+" AND i.ace_id = ?", []any{alive, aceID}, collect); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,13 +13,14 @@ import (
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/internal/failpoint"
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 //go:embed schema.sql
 var schema string
 
 // version is the schema's, kept in user_version.
-const version = 2
+const version = 3
 
 // groupLimit and groupBytes bound the decisions that one commit makes durable
 // and the packets among them.
@@ -153,10 +155,15 @@ func (d *DB) write(ctx context.Context, fn func(*tx) error) error {
 	return err
 }
 
-// Check reports whether the store still takes decisions. One that broke does
-// so again only after it has been opened anew.
+// Check reports whether the store still takes decisions, by one that changes
+// nothing and has to reach the disk. A store that broke takes none until it is
+// opened anew; one whose disk is full is in order.
 func (d *DB) Check(ctx context.Context) error {
-	return d.write(ctx, func(*tx) error { return nil })
+	err := d.write(ctx, func(t *tx) error { return t.conn.command("UPDATE relay SET generation = generation") })
+	if errors.Is(err, DiskFull) {
+		return nil
+	}
+	return err
 }
 
 // writer owns the one connection that writes.
@@ -164,6 +171,9 @@ type writer struct {
 	tx      *tx
 	state   *breakage
 	keeper  *keeper
+	syncer  *syncer
+	eraser  *eraser
+	lazy    bool // a commit need not reach the disk
 	observe func(Commit)
 	report  func(reason string) // of a damaged packet
 	group   []*job
@@ -224,11 +234,35 @@ func openWriter(path string, o Options) (*writer, error) {
 		c.close()
 		return nil, err
 	}
-	if err := w.tx.prepare(); err != nil {
+	if err := w.openLog(filepath.Dir(path), o); err != nil {
 		c.close()
 		return nil, err
 	}
+	if err := w.tx.prepare(); err != nil {
+		c.close()
+		return nil, errors.Join(err, w.tx.log.Close())
+	}
 	return w, nil
+}
+
+// openLog opens the packet log that belongs to the database. One that is gone
+// takes packets with it that were acknowledged: this refuses to begin another.
+func (w *writer) openLog(dir string, o Options) error {
+	var name []byte
+	var synced int64
+	var needed bool
+	if _, err := w.tx.row("SELECT log_id, synced, EXISTS (SELECT 1 FROM entries WHERE place IS NOT NULL) FROM relay",
+		nil, &name, &synced, &needed); err != nil {
+		return err
+	}
+	var err error
+	if w.tx.log, err = packetlog.Open(dir, packetlog.ID(name), packetlog.Options{Before: o.Before, SegmentSize: failpoint.Segment(o.segmentSize)}); err != nil {
+		return err
+	}
+	if needed && len(w.tx.log.Segments()) == 0 {
+		return fault.New(fault.StorageFailed, "the packet log is not there: the files packets-%x-*.log belong beside the database", name[:4])
+	}
+	return nil
 }
 
 // migrate makes the tables of a new store. It refuses a store of a later
@@ -250,22 +284,30 @@ SELECT user_version, (SELECT count(*) FROM sqlite_schema),
 	}
 	create := ""
 	if tables == 0 {
-		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 2;\nCOMMIT"
+		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 3;\nCOMMIT"
 	}
 	return w.tx.conn.script("PRAGMA journal_mode = WAL;\n" + create)
 }
 
 // close ends the connection. After a failure the log is left as it is.
 func (w *writer) close() {
-	if w.state.get() != nil {
+	if w.state.get() != nil || w.noteEnd() != nil {
 		w.tx.conn.keepLog()
 	}
 	w.tx.conn.close()
+	_ = w.tx.log.Close()
+}
+
+// noteEnd leaves the next start nothing to replay.
+func (w *writer) noteEnd() error {
+	_, err := w.tx.exec("UPDATE relay SET synced = ? WHERE synced <> ?", w.tx.log.Synced(), w.tx.log.Synced())
+	return err
 }
 
 // loop takes decisions until closing is closed. Those that wait while one
 // group is being committed form the next: nothing is delayed to gather more.
 func (w *writer) loop(l *line, closing <-chan struct{}) {
+	defer close(w.syncer.groups)
 	defer l.close()
 	for {
 		select {
@@ -298,13 +340,31 @@ func (w *writer) commit(group []*job) {
 		}
 		return
 	}
-	for i, j := range group {
-		if err != nil {
-			j.finish(err)
-		} else {
-			j.finish(w.results[i])
-			failpoint.Here(failpoint.Answered)
+	if err == nil {
+		w.answer(group)
+		return
+	}
+	for _, j := range group {
+		j.finish(err)
+	}
+}
+
+// answer answers decisions, which have reached the disk, and leaves packets to
+// the syncer: also one that was queued before, perhaps in a group that has not
+// reached it.
+func (w *writer) answer(jobs []*job) {
+	g := w.syncer.group()
+	for i, j := range jobs {
+		if j.run == nil {
+			g.jobs, g.results = append(g.jobs, j), append(g.results, w.results[i])
+			continue
 		}
+		j.finish(w.results[i])
+		failpoint.Here(failpoint.Answered)
+	}
+	if len(g.jobs) > 0 {
+		g.through, g.began = w.tx.log.End(), w.began
+		w.syncer.groups <- g
 	}
 }
 
@@ -328,9 +388,14 @@ func (w *writer) transact(group []*job) error {
 	}
 	w.began = time.Now()
 	failpoint.Here(failpoint.Begin)
+	decisions := count(group)
+	if err := w.syncing(decisions > 0); err != nil {
+		return err
+	}
 	if err := w.tx.begin.run(); err != nil {
 		return err
 	}
+	w.tx.log.Begin(&w.tx.batch)
 	w.results = w.results[:0]
 	for _, j := range group {
 		failpoint.Here(failpoint.Decide)
@@ -343,31 +408,93 @@ func (w *writer) transact(group []*job) error {
 	if err := w.tx.writeTotals(); err != nil {
 		return w.undo(err)
 	}
-	return w.end(len(group))
+	if err := w.tx.writeSynced(); err != nil {
+		return w.undo(err)
+	}
+	return w.end(decisions)
 }
 
-// end commits.
+// count returns how many of the jobs are more than a packet.
+func count(jobs []*job) (decisions int) {
+	for _, j := range jobs {
+		if j.run != nil {
+			decisions++
+		}
+	}
+	return decisions
+}
+
+// syncing sets whether a commit has to reach the disk. That of packets alone
+// does not: they are made durable by the packet log, from which a database that
+// has lost them gets them again.
+func (w *writer) syncing(wanted bool) error {
+	if w.lazy == !wanted {
+		return nil
+	}
+	w.lazy = !wanted
+	if wanted {
+		return w.tx.conn.script("PRAGMA synchronous = FULL")
+	}
+	return w.tx.conn.script("PRAGMA synchronous = NORMAL")
+}
+
+// end writes the packets into their log and commits.
 func (w *writer) end(decisions int) error {
 	failpoint.Here(failpoint.Decided)
+	packets := w.tx.batch.Len() > 0
+	if packets {
+		if err := w.tx.log.Write(&w.tx.batch); err != nil {
+			return w.undo(w.withdraw(err))
+		}
+		failpoint.Here(failpoint.Written)
+	}
 	start := time.Now()
 	if err := w.tx.commit.run(); err != nil {
+		if packets {
+			err = w.withdraw(err)
+		}
 		if resultCode(err) == sqlite3.SQLITE_IOERR {
 			w.fail(err)
 		}
 		return w.undo(err)
 	}
+	if packets {
+		w.tx.log.Accept(&w.tx.batch)
+	}
 	failpoint.Here(failpoint.Committed)
-	w.observe(Commit{Decisions: decisions, Took: time.Since(start), Whole: time.Since(w.began)})
+	if decisions > 0 {
+		w.observe(Commit{Decisions: decisions, Took: time.Since(start), Whole: time.Since(w.began)})
+	}
 	w.tx.committed()
+	if w.tx.erasing {
+		w.eraser.note()
+		w.tx.erasing = false
+	}
 	w.keeper.wrote(w.tx.conn.pagesWritten(), w.tx.erased)
 	w.tx.erased = false
 	// The keeper may have failed meanwhile: what it was moving is in doubt.
 	return w.state.get()
 }
 
+// withdraw takes packets out of their log again after err, and returns that.
+func (w *writer) withdraw(err error) error {
+	if errors.Is(err, packetlog.ErrSync) {
+		w.fail(err)
+		return err
+	}
+	if failed := w.tx.log.Withdraw(&w.tx.batch); failed != nil {
+		w.fail(failed)
+	}
+	if errors.Is(err, packetlog.ErrFull) {
+		return fault.Wrap(fault.StorageFailed, errors.Join(DiskFull, err))
+	}
+	return err
+}
+
 // undo rolls back after err and returns it.
 func (w *writer) undo(err error) error {
 	w.tx.forget()
+	w.tx.erasing, w.tx.synced = false, -1
 	if rollback := w.tx.rollback.run(); rollback != nil && resultCode(rollback) != sqlite3.SQLITE_ERROR {
 		// SQLITE_ERROR: SQLite has rolled back by itself.
 		w.fail(rollback)

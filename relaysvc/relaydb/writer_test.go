@@ -147,8 +147,13 @@ func newWriter(t *testing.T, o Options) *writer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.close)
 	w.keeper = &keeper{due: make(chan struct{}, 1)}
+	w.eraser = &eraser{due: make(chan struct{}, 1)}
+	w.syncer = newSyncer(w.tx.log, w.state, w.observe)
+	w.syncer.keeper = w.keeper
+	ended := make(chan struct{})
+	go func() { w.syncer.loop(); close(ended) }()
+	t.Cleanup(func() { close(w.syncer.groups); <-ended; w.close() })
 	return w
 }
 
@@ -183,6 +188,10 @@ func TestPlans(t *testing.T) {
 		"expired in queue": removeQuery("identity = ? AND " + expiredFirst),
 		"oldest":           selectOldest,
 		"acknowledged":     removeQuery(matchThrough),
+		"used":             selectUsed,
+		"movable":          selectMovable,
+		"newest":           selectNewest,
+		"beyond":           removeQuery("place >= ?"),
 		"nonces":           deleteNonces,
 	} {
 		rows, err := d.reader.Query("EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
