@@ -27,15 +27,21 @@ type Status struct {
 	Now       int64
 }
 
-// Status returns the state of the relay.
+// Now returns the time of the relay in Unix seconds.
+func (o Operator) Now() int64 { return o.server.config.Clock() }
+
+// Status returns the state of the relay. A store that does not answer within
+// 5 s, as on a disk that hangs, is a failure of it.
 func (o Operator) Status(ctx context.Context) Status {
 	s := o.server
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
 	return Status{
 		PublicURL: s.audience,
 		Draining:  s.hub.isDraining(),
 		Streams:   s.hub.count(),
-		Failure:   s.db.Check(ctx),
-		Now:       s.config.Clock(),
+		Failure:   s.Probe(ctx),
+		Now:       o.Now(),
 	}
 }
 

@@ -73,6 +73,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return errors.Join(failure, s.drain(context.WithoutCancel(ctx), server, asked.or(s.config.Timeouts)), ops.Close())
 }
 
+// Draining returns a channel that closes when Serve begins to drain, whoever
+// asked for that and also when it does so by itself.
+func (s *Server) Draining() <-chan struct{} { return s.hub.drained }
+
 // bind checks the listener of a development relay and, when no public URL is
 // configured, takes the audience from it.
 func (s *Server) bind(ln net.Listener) error {

@@ -22,6 +22,11 @@ const (
 	// maxNoted bounds the recipients noted between two looks at the store. When
 	// there are more, the store is asked for all of them.
 	maxNoted = 1 << 16
+	// noteRest is the pause after a look at the store for those noted. Under
+	// load, whoever is noted meanwhile is one look together, and asked for once,
+	// where each send would be one. A wake that comes so much later wakes no
+	// endpoint noticeably later.
+	noteRest = 100 * time.Millisecond
 	// disarmBatch bounds the registrations that one transaction disarms.
 	disarmBatch = 256
 	// wakesAtOnce bounds the wakes that are being sent.
@@ -43,11 +48,13 @@ type waker struct {
 	interval  int64 // least seconds between two wakes of one identity
 	timeout   time.Duration
 	listening func(aceID string) bool
+	unwoken   func(ctx context.Context, aceIDs []string, now int64) ([]string, error)
 	client    *http.Client
 	log       *slog.Logger
 	results   *[outcomes]counter
 
-	changed chan struct{} // holds a token when there is something to look at
+	changed  chan struct{} // holds a token when somebody was noted
+	disarmed chan struct{} // holds a token when wakes have become due
 
 	mu    sync.Mutex
 	noted map[string]bool // recipients of new entries; guarded by mu, as what follows
@@ -61,10 +68,12 @@ func newWaker(c Config, db *relaydb.DB, listening func(string) bool, log *slog.L
 		interval:  int64(c.Timeouts.WakeInterval / time.Second),
 		timeout:   c.Timeouts.Wake,
 		listening: listening,
+		unwoken:   db.Unwoken,
 		client:    newWakeClient(c),
 		log:       log,
 		results:   results,
 		changed:   make(chan struct{}, 1),
+		disarmed:  make(chan struct{}, 1),
 		noted:     map[string]bool{},
 		// Entries that were queued right before the relay ended.
 		all: true,
@@ -102,12 +111,13 @@ func (w *waker) note(aceID string) {
 		w.all = true
 	}
 	w.mu.Unlock()
-	w.look()
+	leaveToken(w.changed)
 }
 
-func (w *waker) look() {
+// leaveToken has whoever takes tokens from c look once more.
+func leaveToken(c chan<- struct{}) {
 	select {
-	case w.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -129,12 +139,11 @@ func (w *waker) run(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer w.client.CloseIdleConnections()
 	defer sending.Wait()
+	sending.Go(func() { w.watch(ctx) })
 	inFlight, sent := map[int64]bool{}, make(chan int64, wakesAtOnce)
 	for {
 		pause := wakePatience
-		if err := w.disarm(ctx); err != nil {
-			w.failed(ctx, err)
-		} else if due, err := w.due(ctx, inFlight); err != nil {
+		if due, err := w.due(ctx, inFlight); err != nil {
 			w.failed(ctx, err)
 		} else {
 			pause = w.start(ctx, due, inFlight, sent, &sending)
@@ -143,11 +152,31 @@ func (w *waker) run(ctx context.Context) {
 		select {
 		case key := <-sent:
 			delete(inFlight, key)
-		case <-w.changed:
+		case <-w.disarmed:
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return
+		}
+		timer.Stop()
+	}
+}
+
+// watch makes wakes due for those noted until ctx ends. It rests after each look
+// at the store.
+func (w *waker) watch(ctx context.Context) {
+	for {
+		if err := w.disarm(ctx); err != nil {
+			w.failed(ctx, err)
+		}
+		if !sleep(ctx, noteRest) {
+			return
+		}
+		timer := time.NewTimer(wakePatience)
+		select {
+		case <-w.changed:
+		case <-timer.C: // what a failure has left to look at
+		case <-ctx.Done():
 		}
 		timer.Stop()
 	}
@@ -172,11 +201,15 @@ func (w *waker) disarm(ctx context.Context) error {
 		return nil
 	}
 	now := w.clock()
-	unwoken, err := w.db.Unwoken(ctx, noted, now)
+	unwoken, err := w.unwoken(ctx, noted, now)
 	if err != nil {
 		return err
 	}
 	unwoken = slices.DeleteFunc(unwoken, w.listening)
+	if len(unwoken) == 0 {
+		return nil
+	}
+	defer leaveToken(w.disarmed)
 	for batch := range slices.Chunk(unwoken, disarmBatch) {
 		if err := w.db.Disarm(ctx, batch, now, w.interval); err != nil {
 			return err

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -82,6 +84,47 @@ func TestNotes(t *testing.T) {
 	}
 	var none *waker
 	none.note("a") // where wake hints are not offered
+}
+
+// TestNotesRest: those noted while the waker rests are one look at the store,
+// each of them once, and after the rest the next one is looked at right away.
+func TestNotesRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var looks []string
+		w := newWaker(Config{Clock: func() int64 { return 1 }}, nil, func(string) bool { return false }, slog.New(slog.DiscardHandler), nil)
+		w.unwoken = func(_ context.Context, noted []string, _ int64) ([]string, error) {
+			slices.Sort(noted)
+			looks = append(looks, strings.Join(noted, " "))
+			if len(looks) == 2 {
+				return nil, errors.New("the store fails")
+			}
+			return nil, nil
+		}
+		go w.watch(ctx)
+		want := func(all ...string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(looks, all) {
+				t.Fatalf("looks %q, want %q", looks, all)
+			}
+		}
+		want("") // at everything
+		for _, id := range []string{"a", "b", "a"} {
+			w.note(id)
+			want("")
+		}
+		time.Sleep(noteRest)
+		want("", "a b")
+		time.Sleep(noteRest + wakePatience) // after the failure
+		want("", "a b", "")
+		time.Sleep(noteRest)
+		w.note("c")
+		want("", "a b", "", "c")
+		w.note("d")
+		stop()
+		want("", "a b", "", "c")
+	})
 }
 
 func TestWakeGateways(t *testing.T) {

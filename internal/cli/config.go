@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/internal/spelling"
 )
 
 // config is the configuration file. What a file does not say stays as a less
@@ -185,35 +186,6 @@ func configKeys() []string {
 	return []string{"default_identity", "relay", "timeout", "time", "utc", "passphrase", "accept", "identities", "source", "file", "command", "digest"}
 }
 
-// nearest returns the candidate that differs from word by the fewest edits, ""
-// when none is near.
-func nearest(word string, candidates []string) string {
-	best, least := "", 3
-	for _, c := range candidates {
-		if d := edits(word, c); d < least {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance of two words.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
+// nearest returns the candidate that was most likely meant by word, "" when none
+// is near.
+func nearest(word string, candidates []string) string { return spelling.Nearest(word, candidates, 2) }

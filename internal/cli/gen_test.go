@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"flag"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,13 @@ func TestManPages(t *testing.T) {
 			if !strings.Contains(text, w) {
 				t.Errorf("%s lacks %s", page, w)
 			}
+		}
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		must(t, err)
+		if strings.Contains(string(text), ".br\n.SH") {
+			t.Errorf("%s: a break before a heading, which mandoc warns of", filepath.Base(page))
 		}
 	}
 	groff, err := exec.LookPath("groff")

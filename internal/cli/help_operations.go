@@ -12,10 +12,12 @@ and acknowledge them, and serves their signed documents. It never sees what is
 in a packet, and nobody has to trust it with more than being there.
 
 FILES
-  DATA/relay.db         the store, with -wal and -shm beside it: one unit, never
-                        to be copied file by file while the relay runs
+  DATA/relay.db         the store, with -wal and -shm beside it, and
+  DATA/packets-*.log    its packets: one unit, never to be copied file by file
+                        while the relay runs
   DATA/relay.db.lock    held by the one process that has the store open
-  DATA/admin.sock       for the commands below; mode 0600. --admin-socket and
+  DATA/admin.sock       for the commands below, given by the relay's own user or
+                        by root; mode 0600. --admin-socket and
                         ACE_RELAY_ADMIN_SOCKET put it elsewhere
   DATA/audit.log        what the operator did: one JSON object a line, only ever
                         appended to

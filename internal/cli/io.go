@@ -29,7 +29,8 @@ type IO struct {
 	// Now returns Unix seconds.
 	Now func() int64
 
-	catchSignals func() // makes signals end the context, see Main
+	catchSignals func()       // makes signals end the context, see Main
+	beforeExit   func(func()) // sets what a second signal still does, see Main
 	notifyReload func() (signals <-chan os.Signal, stop func())
 }
 

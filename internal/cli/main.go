@@ -15,7 +15,9 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 )
@@ -27,14 +29,17 @@ func Main(args []string, o IO) int {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, not a death
-	o.catchSignals = sync.OnceFunc(func() { catchSignals(stop) })
+	var last atomic.Pointer[func()]
+	o.catchSignals = sync.OnceFunc(func() { catchSignals(stop, &last) })
+	o.beforeExit = func(f func()) { last.Store(&f) }
 	o.notifyReload = notifyReload
 	return run(ctx, args, o)
 }
 
-// catchSignals passes signals on to stop until the process ends. It starts a
-// thread, so it is left to the commands that wait for something.
-func catchSignals(stop func(error)) {
+// catchSignals passes signals on to stop until the process ends, by the second
+// one if it gets as far, which does last before. It starts a thread, so it is
+// left to the commands that wait for something.
+func catchSignals(stop func(error), last *atomic.Pointer[func()]) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	// A receiver has the effect of ignoring the signal, but not in child
@@ -42,8 +47,31 @@ func catchSignals(stop func(error)) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		stop(signalError(<-signals))
-		os.Exit(exitOf(signalError(<-signals)))
+		second := <-signals
+		if f := last.Load(); f != nil {
+			doBriefly(*f, signals)
+		}
+		os.Exit(exitOf(signalError(second)))
 	}()
+}
+
+// lastPatience bounds what a second signal still does: whoever sends it does not
+// want to wait, and a disk may hang.
+const lastPatience = time.Second
+
+// doBriefly waits for the end of f, but not for longer than lastPatience, and no
+// longer than until another signal.
+func doBriefly(f func(), signals <-chan os.Signal) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-signals:
+	case <-time.After(lastPatience):
+	}
 }
 
 // signalError is the error of a command that a signal ended.
@@ -62,6 +90,9 @@ func run(ctx context.Context, args []string, o IO) (status int) {
 	o.Out = out
 	if o.catchSignals == nil {
 		o.catchSignals = func() {} // who runs several commands catches them itself
+	}
+	if o.beforeExit == nil {
+		o.beforeExit = func(func()) {}
 	}
 	a := &app{io: o}
 	defer func() {

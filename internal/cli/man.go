@@ -108,8 +108,11 @@ func manPage(c *cobra.Command, section int) []byte {
 	var b bytes.Buffer
 	manHead(&b, strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short, section)
 	b.WriteString(".SH SYNOPSIS\n")
-	for _, l := range leavesOf(c) {
-		fmt.Fprintf(&b, ".B %s\n.br\n", roff(usage(l)))
+	for i, l := range leavesOf(c) {
+		if i > 0 {
+			b.WriteString(".br\n")
+		}
+		fmt.Fprintf(&b, ".B %s\n", roff(usage(l)))
 	}
 	b.WriteString(".SH DESCRIPTION\n" + paragraphs(longText(c)))
 	if !c.HasParent() {

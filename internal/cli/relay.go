@@ -117,7 +117,7 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	admin, err := startAdmin(ctx, server, loaded.Data, socket)
+	admin, err := startAdmin(ctx, server, loaded.Data, socket, config.Log)
 	if err != nil {
 		return err
 	}
@@ -153,8 +153,8 @@ func (a *app) serve(ctx context.Context, server *relaysvc.Server, ln net.Listene
 	defer stop()
 	tasks.Go(func() { reload.watch(running, signals) })
 	tasks.Go(func() { manager.live(running, server.Probe) })
-	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1") })()
 	manager.tell("READY=1")
+	tasks.Go(func() { manager.announceEnd(server.Draining(), running.Done()) })
 	if err := server.Serve(ctx, ln); err != nil {
 		return fault.Wrapf(fault.StorageFailed, err, "relay")
 	}

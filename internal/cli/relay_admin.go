@@ -103,14 +103,37 @@ type relayDone struct {
 
 func (r relayDone) text(p *page) { p.line("%s: %s", r.Target, r.Action) }
 
+// statusPatience is how long ace relay status waits unless --timeout says: longer
+// than a relay that still answers takes to find that its store does not.
+const statusPatience = 10 * time.Second
+
 func newRelayStatusCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "status", Short: "Show the state of the relay on this machine"}
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the state of the relay on this machine",
+		Long: `Show the state of the relay on this machine. Exits with 20 when no relay answers
+within 10 seconds, or the time of --timeout, and with 33 when the relay does and
+its store takes nothing.`,
+	}
 	return a.adminLeaf(c, 0, 0, []any{relayStatus{}}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
+		if !a.flags.timeoutGiven {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, statusPatience)
+			defer cancel()
+		}
 		s, err := r.Status(ctx)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return hintf(fault.New(fault.RelayUnavailable, "a relay has its admin socket open and does not answer"),
+				"look at the log of its process and at the disk of its store; what was accepted stays when the process is killed")
+		}
 		if err != nil {
 			return err
 		}
-		return a.print(relayStatus(s))
+		if err := a.print(relayStatus(s)); err != nil || s.Store == relayadmin.StoreOK {
+			return err
+		}
+		return hintf(fault.New(fault.StorageFailed, "the store of the relay takes nothing: %s", s.Store),
+			"see whether the disk of the store answers and has room; the log of the relay says more")
 	})
 }
 

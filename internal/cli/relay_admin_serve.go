@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/ace-toolkit/ace/relaysvc"
@@ -31,7 +32,7 @@ func socketPath(data, socket string) (string, error) {
 
 // startAdmin serves the admin socket of a relay until it is stopped. The store
 // is open by then, so that nobody else serves beside it.
-func startAdmin(ctx context.Context, server *relaysvc.Server, data, socket string) (*adminServer, error) {
+func startAdmin(ctx context.Context, server *relaysvc.Server, data, socket string, log slog.Handler) (*adminServer, error) {
 	audit, err := relayadmin.OpenAuditLog(filepath.Join(data, "audit.log"))
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func startAdmin(ctx context.Context, server *relaysvc.Server, data, socket strin
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &adminServer{socket: socket, audit: audit, cancel: cancel, ended: make(chan error, 1)}
 	go func() {
-		s.ended <- relayadmin.Serve(ctx, ln, relayadmin.Relay{Operator: server.Operator(), Audit: audit})
+		s.ended <- relayadmin.Serve(ctx, ln, relayadmin.Relay{Operator: server.Operator(), Audit: audit, Log: log})
 	}()
 	return s, nil
 }

@@ -187,7 +187,7 @@ new one. The question is answered by typing the folder's name; a script gives
 		if err != nil {
 			return err
 		}
-		return a.print(relayRestored{storeReport(relayadmin.NewReport(r.Report)), target.db(), orNull(r.Replaced)})
+		return a.print(relayRestored{storeReport(relayadmin.NewReport(r.Report)), target.db(), orNull(r.Replaced), orNull(r.Packets)})
 	})
 }
 
@@ -231,6 +231,8 @@ type relayRestored struct {
 	storeReport
 	Path     string  `json:"path"`
 	Replaced *string `json:"replaced"`
+	// ReplacedPackets are the files of its packet log, as a pattern.
+	ReplacedPackets *string `json:"replaced_packets"`
 }
 
 func (r relayRestored) text(p *page) {
@@ -238,6 +240,7 @@ func (r relayRestored) text(p *page) {
 	r.storeReport.text(p)
 	p.row("generation", p.number(r.Generation))
 	p.row("replaced", orDash(r.Replaced))
+	p.row("its packets", orDash(r.ReplacedPackets))
 }
 
 // wholeOr fails for a report with problems, which have been printed.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -169,7 +170,8 @@ func (d *devRun) until(ctx context.Context) (context.Context, context.CancelFunc
 // listen opens the socket and settles the URL.
 func (d *devRun) listen() (err error) {
 	if d.ln, err = net.Listen("tcp", d.loaded.Listen); err != nil {
-		return usagef("--listen: %v", err)
+		// A relay that has the store as well is the whole reason.
+		return cmp.Or(storeHeld(d.ready.Data, d.io.Now()), usagef("--listen: %v", err))
 	}
 	if d.ready.URL, err = d.url(); err != nil {
 		d.ln.Close()
@@ -215,6 +217,8 @@ func (d *devRun) prepareData() (remove func(), err error) {
 			return remove, fault.Wrap(fault.StorageFailed, err)
 		}
 		remove = func() { removeData(d.ready.Data) }
+		// Nobody needs what the process has open there and is about to leave.
+		d.io.beforeExit(remove)
 	}
 	d.config.DBPath = filepath.Join(d.ready.Data, devDatabase)
 	// A throwaway relay has to start wherever temporary files are, and can do
@@ -238,7 +242,7 @@ func (d *devRun) withServer(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	if d.ready.Admin != "" {
-		admin, failed := startAdmin(ctx, server, d.ready.Data, d.ready.Admin)
+		admin, failed := startAdmin(ctx, server, d.ready.Data, d.ready.Admin, d.config.Log)
 		if failed != nil {
 			return failed
 		}

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
 )
 
 const (
 	devTempPrefix = "ace-relay-" // of the temporary folders
 	devDatabase   = "relay.db"
-	devLock       = devDatabase + ".lock" // of the process that has it open
+	lockEnding    = ".lock" // of the file that the process holds that has it open
+	devLock       = devDatabase + lockEnding
 	// devLockAge is how old the lock of a folder has to be before it is taken
 	// to see whether a relay holds it: one that is just starting has not
 	// locked it yet.
@@ -66,6 +68,26 @@ func (d *devRun) writeReadyFile() (remove func(), err error) {
 			os.Remove(path)
 		}
 	}, nil
+}
+
+// storeHeld returns the error lock_busy, which names the holder, when another
+// process has the store in a folder open. It makes no store.
+func storeHeld(data string, now int64) error {
+	if data == "" {
+		return nil // a folder of its own, yet to be made
+	}
+	db, err := filepath.EvalSymlinks(filepath.Join(data, devDatabase))
+	if err != nil {
+		return nil // there is no store
+	}
+	lock, err := ownerfile.Acquire(db+lockEnding, "ace relay", now)
+	if err == nil {
+		return lock.Release()
+	}
+	if fault.CodeOf(err) != fault.LockBusy {
+		return nil
+	}
+	return err
 }
 
 // removeStaleData removes the temporary folders below dir of relays of this

@@ -206,19 +206,45 @@ func TestSecondSignal(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGTERM: exitTerminated, syscall.SIGINT: exitInterrupted} {
 		address := freeAddress(t)
 		p := startRelay(t, nil, nil, "ace", "relay", "serve", "--public-url", "https://relay.example", "--listen", address)
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
-		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-			t.Fatalf("%q, %v", line, err) // the handler waits for the body now
-		}
+		occupy(t, address)
 		p.signal(signal)
 		p.logs("draining")
 		p.signal(signal)
 		p.ends(want)
+	}
+}
+
+// occupy sends a relay the beginning of a request, which it waits for the rest
+// of until the test ends.
+func occupy(t *testing.T, address string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("%q, %v", line, err) // the handler waits for the body now
+	}
+}
+
+// TestSecondSignalOfAThrowawayRelay removes the folder that the relay made for
+// itself, and none that it was given.
+func TestSecondSignalOfAThrowawayRelay(t *testing.T) {
+	given := filepath.Join(t.TempDir(), "given")
+	for _, options := range [][]string{nil, {"--data", given}} {
+		address := freeAddress(t)
+		command := append([]string{"ace", "relay", "serve", "--dev", "--verbose", "--echo", "--listen", address}, options...)
+		p := startRelay(t, []string{"TMPDIR=" + t.TempDir()}, nil, command...)
+		occupy(t, address)
+		p.signal(syscall.SIGINT)
+		p.logs("draining")
+		p.signal(syscall.SIGINT)
+		p.ends(exitInterrupted)
+		if _, err := os.Stat(p.ready.Data); (err == nil) != (p.ready.Data == given) {
+			t.Errorf("%q: %v", p.ready.Data, err)
+		}
 	}
 }
 
@@ -341,6 +367,39 @@ func TestServiceManager(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	told("STOPPING=1")
 	p.ends(exitOK)
+}
+
+// TestServiceManagerHearsOfADrain ends a relay in each of the ways there are to
+// drain it. The service manager is told once, as the last thing.
+func TestServiceManagerHearsOfADrain(t *testing.T) {
+	for what, end := range map[string]func(p *relayProcess){
+		"SIGTERM": func(p *relayProcess) { p.signal(syscall.SIGTERM) },
+		"SIGINT":  func(p *relayProcess) { p.signal(syscall.SIGINT) },
+		"drain":   func(p *relayProcess) { newStage(t).must("relay", "drain", "--admin-socket", p.ready.Admin) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
+			must(t, err)
+			defer manager.Close()
+			p := startRelay(t, []string{"NOTIFY_SOCKET=" + manager.LocalAddr().String()}, nil,
+				"ace", "relay", "serve", "--public-url", "https://relay.example", "--listen", "127.0.0.1:0")
+			end(p)
+			p.ends(exitOK)
+			// What it was told waits to be read, and nothing else comes.
+			var told []string
+			for buffer := make([]byte, 4096); ; {
+				must(t, manager.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+				n, err := manager.Read(buffer)
+				if err != nil {
+					break
+				}
+				told = append(told, string(buffer[:n]))
+			}
+			if want := []string{"READY=1", "STOPPING=1"}; !slices.Equal(told, want) {
+				t.Errorf("told %q, want %q", told, want)
+			}
+		})
+	}
 }
 
 // TestServiceManagerThatHangs runs a relay under a service manager that reads

@@ -54,6 +54,16 @@ func (s systemd) tell(state string) {
 	_, _ = conn.Write([]byte(state))
 }
 
+// announceEnd says once that the relay ends: when it drains, or has ended
+// without.
+func (s systemd) announceEnd(draining, ended <-chan struct{}) {
+	select {
+	case <-draining:
+	case <-ended:
+	}
+	s.tell("STOPPING=1")
+}
+
 // live gives signs of life until ctx ends, as long as probe comes back: what it
 // says is for GET /health, and no reason to be restarted.
 func (s systemd) live(ctx context.Context, probe func(context.Context) error) {

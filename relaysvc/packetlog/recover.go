@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+
+	"github.com/ace-toolkit/ace/core/fault"
 )
 
 // Record is a body of the log and what the store said of it.
@@ -19,6 +21,9 @@ type Record struct {
 // after the last whole group, and all of it has reached the disk.
 // It returns the bytes that were cut off. Code: storage_failed.
 func (l *Log) Recover(from int64, yield func(Record) error) (dropped int64, err error) {
+	if err := l.checkReaches(from); err != nil {
+		return 0, err
+	}
 	at := from
 	for {
 		next, err := l.group(at, yield)
@@ -40,6 +45,21 @@ func (l *Log) Recover(from int64, yield func(Record) error) (dropped int64, err 
 	}
 	l.end = at
 	return dropped, l.Sync(at)
+}
+
+// checkReaches refuses a log that has something after a place, but nothing up
+// to it: a file in between is gone or short, and what is after it would be
+// taken for what no answer was given for.
+func (l *Log) checkReaches(from int64) error {
+	for _, s := range l.all() {
+		switch {
+		case s.start > from:
+			return fault.New(fault.StorageFailed, "the packet log has %s, and what comes before it is missing", s.path)
+		case from <= s.start+s.size.Load():
+			return nil
+		}
+	}
+	return nil
 }
 
 // group yields what the group at a place has and returns where it ends, which

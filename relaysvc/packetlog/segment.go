@@ -32,6 +32,9 @@ type segment struct {
 	unsynced bool         // it is in Log.unsynced, and guarded by its mu
 }
 
+// Pattern matches the names of a log's files.
+func Pattern(id ID) string { return (&Log{id: id}).prefix() + "*" + suffix }
+
 func (l *Log) prefix() string { return "packets-" + hex.EncodeToString(l.id[:4]) + "-" }
 
 func (l *Log) path(start int64) string {

@@ -50,6 +50,7 @@ func wants(t *testing.T, err error, code fault.Code) {
 // running is a relay on loopback with its admin socket.
 type running struct {
 	*relayadmin.Client
+	operator relaysvc.Operator
 	url, dir string
 	ended    chan error   // of the relay
 	shut     func() error // closes its store
@@ -66,7 +67,7 @@ func start(t *testing.T) running {
 	must(t, err)
 	url, err := relaysvc.LoopbackURL(ln.Addr())
 	must(t, err)
-	r := running{url: url, dir: dir, shut: sync.OnceValue(server.Close), ended: make(chan error, 1)}
+	r := running{operator: server.Operator(), url: url, dir: dir, shut: sync.OnceValue(server.Close), ended: make(chan error, 1)}
 	serving, stop := context.WithCancel(ctx)
 	go func() { r.ended <- server.Serve(serving, ln) }()
 

@@ -7,10 +7,13 @@ type Status struct {
 	PublicURL string `json:"public_url"`
 	PID       int    `json:"pid"`
 	Draining  bool   `json:"draining"`
-	Store     string `json:"store"` // "ok", or what broke it
+	Store     string `json:"store"` // StoreOK, or what broke it
 	Streams   int    `json:"streams"`
 	Now       int64  `json:"asked_at"`
 }
+
+// StoreOK is the state of a store that takes decisions.
+const StoreOK = "ok"
 
 // Identity is what the relay knows of an identity.
 type Identity struct {

@@ -143,7 +143,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any) 
 	}
 	resp, err := c.http.Do(q)
 	if err != nil {
-		return c.unreachable(err)
+		return c.unreachable(ctx, err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -165,9 +165,13 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any) 
 
 // unreachable says why no relay answers. At a path that is too long for a socket
 // none can.
-func (c *Client) unreachable(err error) error {
+func (c *Client) unreachable(ctx context.Context, err error) error {
 	if CheckPath(c.path) != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fault.New(fault.RelayUnavailable, "no relay runs with the socket %s", c.path)
+	}
+	var dialed *net.OpError
+	if failed := errors.As(err, &dialed) && dialed.Op == "dial"; !failed && ctx.Err() == nil {
+		return fault.Wrapf(fault.RelayUnavailable, err, "the relay at %s closed the connection: it ended just now, or runs as another user", c.path)
 	}
 	return fault.Wrap(fault.RelayUnavailable, err)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,6 +31,8 @@ const (
 type Relay struct {
 	relaysvc.Operator
 	Audit *AuditLog
+	// Log takes which connections were refused. Default: nothing is logged.
+	Log slog.Handler
 }
 
 // lastAnswers is how long an answer in progress may still take at the end: the
@@ -37,15 +40,19 @@ type Relay struct {
 const lastAnswers = 2 * time.Second
 
 // Serve answers on ln until ctx ends, finishes what is in progress, closes ln
-// and removes the socket.
+// and removes the socket. On Linux only processes of the relay's own user and of
+// root get an answer, whoever else can reach the socket.
 func Serve(ctx context.Context, ln net.Listener, r Relay) error {
 	server := &http.Server{
 		Handler:           r.handler(),
 		ReadHeaderTimeout: headerLimit,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
+	if r.Log == nil {
+		r.Log = slog.DiscardHandler
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ln) }()
+	go func() { ended <- server.Serve(ownersListener{ln, slog.New(r.Log)}) }()
 	select {
 	case err := <-ended:
 		return fault.Wrap(fault.StorageFailed, err)
@@ -101,7 +108,7 @@ func (r Relay) handler() http.Handler {
 	for pattern, change := range changes {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
 			var answer any
-			line := auditLine{At: r.Status(q.Context()).Now, Action: change.name, Target: target(q), Request: request(q)}
+			line := auditLine{At: r.Now(), Action: change.name, Target: target(q), Request: request(q)}
 			err := r.Audit.record(line, func() (err error) {
 				answer, err = change.do(r, q)
 				return err
@@ -157,7 +164,7 @@ func answerDone(err error) (any, error) { return done{true}, err }
 
 func (r Relay) status(q *http.Request) (any, error) {
 	s := r.Status(q.Context())
-	status := Status{PublicURL: s.PublicURL, PID: os.Getpid(), Draining: s.Draining, Store: "ok", Streams: s.Streams, Now: s.Now}
+	status := Status{PublicURL: s.PublicURL, PID: os.Getpid(), Draining: s.Draining, Store: StoreOK, Streams: s.Streams, Now: s.Now}
 	if s.Failure != nil {
 		status.Store = s.Failure.Error()
 	}

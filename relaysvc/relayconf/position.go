@@ -3,6 +3,8 @@ package relayconf
 import (
 	"strconv"
 	"strings"
+
+	"github.com/ace-toolkit/ace/internal/spelling"
 )
 
 // joinKey writes a path of names as TOML does, with quotes where a name is no
@@ -96,39 +98,21 @@ func lineIn(where string) int {
 	return n
 }
 
-// suggestion offers the setting whose name is nearest to a key, or nothing.
+// suggestion offers the setting whose name, with or without its table, is
+// nearest to a key, or nothing.
 func suggestion(key string) string {
-	best, least := "", 4
+	var names []string
+	full := map[string]string{}
 	for _, k := range Keys() {
 		for _, name := range []string{k.Name, k.Name[strings.LastIndexByte(k.Name, '.')+1:]} {
-			if d := edits(key, name); d < least {
-				best, least = k.Name, d
+			if full[name] == "" {
+				names, full[name] = append(names, name), k.Name
 			}
 		}
 	}
-	if best == "" {
+	near := spelling.Nearest(key, names, 3)
+	if near == "" {
 		return ""
 	}
-	return `: did you mean "` + best + `"?`
-}
-
-// edits is the Levenshtein distance of two words.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return `: did you mean "` + full[near] + `"?`
 }

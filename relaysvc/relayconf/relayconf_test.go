@@ -288,6 +288,7 @@ func TestChecks(t *testing.T) {
 		"wrong once":            {"listen = 5\ndata = 5", "relay.toml:2: listen: wants a text|relay.toml:3: data: wants a text"},
 		"handle":                {"reserved_handles = ['Admin']", `relay.toml:2: reserved_handles: "Admin" is no handle`},
 		"what the relay checks": {"limits.block_peers = 3", "a cap of 3 block peers is below"},
+		"no table":              {"queue_entires = 4", `relay.toml:2: queue_entires: unknown key: did you mean "limits.queue_entries"?`},
 		"no TOML":               {"limits = [", "relay.toml:2: "},
 		"a key twice":           {"listen = 'x'\nlisten = 'y'", "relay.toml:3: "},
 	} {

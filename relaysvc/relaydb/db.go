@@ -213,6 +213,14 @@ func (d *DB) start() {
 	d.working.Go(d.eraser.loop)
 }
 
+// fail breaks the store because the disk failed below the packet log.
+func (d *DB) fail(err error) error {
+	d.state.set(err)
+	d.keeper.settle()
+	d.state.tell()
+	return err
+}
+
 // RestoredAt returns when the store was last restored from a backup, 0 for
 // never. What was spent or stored in between is not known: a request signed
 // before that time may have been served already.

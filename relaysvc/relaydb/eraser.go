@@ -2,11 +2,9 @@ package relaydb
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"time"
 
-	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/internal/failpoint"
 	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
@@ -17,13 +15,6 @@ const (
 	eraseWait = 2 * time.Second
 	// eraseBatch bounds the packets that are overwritten together.
 	eraseBatch = 1024
-	// moveBatch and moveBytes bound what one transaction moves out of the log.
-	moveBatch = 32
-	moveBytes = 512 << 10
-	// sparse is the part of a segment, as 1/sparse, below which what is left of it
-	// moves into the database: the log is never longer than that many times what
-	// is queued, one segment apart.
-	sparse = 2
 )
 
 // eraser takes the bytes of deleted packets out of the packet log, and removes
@@ -53,7 +44,7 @@ func (e *eraser) loop() {
 	for {
 		select {
 		case <-e.due:
-			if !sleep(eraseWait, e.d.closing, e.asked, e.erase) {
+			if !e.pause() {
 				return
 			}
 			e.tidy()
@@ -67,18 +58,18 @@ func (e *eraser) loop() {
 	}
 }
 
-// sleep waits, answers who asks meanwhile, and reports whether the store is
-// still open.
-func sleep(d time.Duration, closing <-chan struct{}, asked <-chan chan error, answer func() error) bool {
-	timer := time.NewTimer(d)
+// pause lets more gather, answers who asks meanwhile, and reports whether the
+// store is still open.
+func (e *eraser) pause() bool {
+	timer := time.NewTimer(eraseWait)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
 			return true
-		case done := <-asked:
-			done <- answer()
-		case <-closing:
+		case done := <-e.asked:
+			done <- e.erase()
+		case <-e.d.closing:
 			return false
 		}
 	}
@@ -126,14 +117,26 @@ func (e *eraser) flush(ctx context.Context) error {
 // left.
 func (e *eraser) erase() error {
 	for {
-		work, err := e.gather()
-		if err != nil || work.empty() {
+		some, err := e.d.eraseable()
+		if err != nil || !some {
 			return err
+		}
+		work, err := e.gather()
+		if err != nil {
+			return err
+		}
+		if work.empty() {
+			e.note() // what it is of has not reached the disk yet
+			return nil
 		}
 		if !e.d.grace.wait(e.d.closing) {
 			return errClosed
 		}
-		if err := e.overwrite(work); err != nil {
+		err = e.overwrite(work)
+		if errors.Is(err, packetlog.ErrFull) {
+			return err // a file system that never writes in place
+		}
+		if err != nil {
 			return e.d.fail(err)
 		}
 		failpoint.Here(failpoint.Erased)
@@ -155,12 +158,13 @@ func (e erasure) empty() bool { return len(e.dead)+len(e.ranges) == 0 }
 // deleted before is then durably so, and the log durably a part of the store,
 // so that replaying never meets what is missing in it.
 func (e *eraser) gather() (work erasure, err error) {
-	var some bool
-	if err := e.d.eraseable(&some); err != nil || !some {
-		return work, err
-	}
 	err = e.d.write(context.Background(), func(t *tx) error {
 		work = erasure{}
+		// A commit that writes nothing leaves those of packets alone before it
+		// where they are, which need not be the disk.
+		if err := t.touch(); err != nil {
+			return err
+		}
 		synced := t.log.Synced()
 		for _, s := range t.log.Segments() {
 			if !s.Last && s.End <= synced && t.usage.of(s) == 0 {
@@ -186,6 +190,15 @@ func (e *eraser) gather() (work erasure, err error) {
 		}
 	})
 	return work, err
+}
+
+// touch has a commit write something.
+func (t *tx) touch() error {
+	if _, err := t.exec("INSERT INTO erasures (place, size) VALUES (-1, 0)"); err != nil {
+		return err
+	}
+	_, err := t.exec("DELETE FROM erasures WHERE place = -1")
+	return err
 }
 
 func inside(r packetlog.Range, segments []packetlog.Segment) bool {
@@ -225,96 +238,14 @@ func (e *eraser) settle(work erasure) error {
 }
 
 // eraseable looks, without a decision, whether there may be something to erase.
-func (d *DB) eraseable(some *bool) error {
+func (d *DB) eraseable() (some bool, err error) {
 	for _, s := range d.log.Segments() {
 		if !s.Last && d.usage.of(s) == 0 {
-			*some = true
-			return nil
-		}
-	}
-	_, err := d.read(context.Background(), "SELECT EXISTS (SELECT 1 FROM erasures)", nil, some)
-	return err
-}
-
-// moveOne moves what is left of the first sparse segment into the database, and
-// reports whether there was one.
-func (e *eraser) moveOne() bool {
-	for _, s := range e.d.log.Segments() {
-		live := e.d.usage.of(s)
-		if s.Last || live == 0 || live*sparse >= s.End-s.Start {
-			continue
-		}
-		return e.move(s) == nil
-	}
-	return false
-}
-
-func (e *eraser) move(s packetlog.Segment) error {
-	for more := true; more; {
-		if err := e.d.write(context.Background(), func(t *tx) error {
-			var err error
-			more, err = t.moveSome(s)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-const (
-	selectMovable = "SELECT identity, generation, seq, size, body, stranger, place FROM entries WHERE place >= ? AND place < ? ORDER BY place LIMIT 32"
-	moveEntry     = "UPDATE entries SET place = NULL, body = ? WHERE identity = ? AND generation = ? AND seq = ?"
-)
-
-// moveSome moves the next packets of a segment and reports whether there may be
-// others.
-func (t *tx) moveSome(s packetlog.Segment) (more bool, err error) {
-	victims, _, err := t.victims(selectMovable, s.Start, s.End)
-	if err != nil {
-		return false, err
-	}
-	size := int64(0)
-	for _, v := range victims {
-		if size += v.size; size > moveBytes && size > v.size {
 			return true, nil
 		}
-		if err := t.moveBody(v); err != nil {
-			return false, err
-		}
 	}
-	return len(victims) == moveBatch, nil
-}
-
-// moveBody moves one packet as it is: whether it is the one that was queued is
-// found out when it is read.
-func (t *tx) moveBody(v victim) error {
-	id, err := t.copyBody(v)
-	if err != nil {
-		return err
-	}
-	if _, err := t.exec(moveEntry, id, v.identity, v.generation, v.seq); err != nil {
-		return err
-	}
-	failpoint.Here(failpoint.Move)
-	return t.eraseLater(v)
-}
-
-// copyBody copies what the log has of a packet into a body, and returns its
-// row. There is none where the log has nothing.
-func (t *tx) copyBody(v victim) (id int64, err error) {
-	id = t.nextBody
-	t.nextBody++
-	packet := make([]byte, v.size)
-	err = t.log.ReadAt(packet, v.place)
-	if errors.Is(err, packetlog.ErrMissing) {
-		return id, nil
-	}
-	if err != nil {
-		return id, err
-	}
-	_, err = t.exec(insertBody, id, packet)
-	return id, err
+	_, err = d.read(context.Background(), "SELECT EXISTS (SELECT 1 FROM erasures)", nil, &some)
+	return some, err
 }
 
 // eraseLater leaves a part of the log to the eraser.
@@ -325,19 +256,4 @@ func (t *tx) eraseLater(v victim) error {
 	t.uses = append(t.uses, used{v.place, -v.size})
 	t.erasing = true
 	return nil
-}
-
-// fail breaks the store because the disk failed below the packet log.
-func (d *DB) fail(err error) error {
-	if fault.CodeOf(err) != fault.StorageFailed {
-		err = fault.Wrap(fault.StorageFailed, err)
-	}
-	d.state.set(err)
-	d.keeper.settle()
-	d.state.tell()
-	return err
-}
-
-func isPacket(packet []byte, f *located) bool {
-	return int64(len(packet)) == f.size && sha256.Sum256(packet) == f.digest
 }

@@ -13,12 +13,14 @@ import (
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 // Restored is what Restore did.
 type Restored struct {
 	Report
 	Replaced string // where the store that was there before is now, "" for none
+	Packets  string // the files of its packet log, as a pattern; they stay where they are
 }
 
 // Restore puts a backup in the place of the store at path, which no relay has
@@ -46,7 +48,7 @@ func Restore(ctx context.Context, backup, path string, force bool, now int64) (R
 	}
 	defer func() { _ = lock.Release() }()
 
-	generation, err := generationOf(ctx, path)
+	generation, packets, err := generationOf(ctx, path)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -61,6 +63,7 @@ func Restore(ctx context.Context, backup, path string, force bool, now int64) (R
 		return Restored{}, err
 	}
 	if generation > 0 {
+		r.Packets = packets
 		r.Replaced = path + ".replaced-" + strconv.FormatInt(now, 10)
 		if err := putAside(path, r.Replaced); err != nil {
 			return Restored{}, err
@@ -99,32 +102,34 @@ func CheckBackup(ctx context.Context, path string) (Report, error) {
 func nextGeneration(now int64, known ...int64) int64 { return max(slices.Max(known)+1, now) }
 
 // generationOf returns the generation of the store at path, 0 when there is
-// none. A file that cannot be read as one counts as the first: it is there. It
+// none, and the files of its packet log as a pattern. A file that cannot be read as one counts as the first: it is there. It
 // is looked at without being written to, because SQLite throws away the log of
 // a file that it cannot read; the log of a store is moved into it, so that
 // setting it aside is one step.
-func generationOf(ctx context.Context, path string) (int64, error) {
+func generationOf(ctx context.Context, path string) (generation int64, packets string, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return 0, "", nil
 	}
 	if err := ownerfile.CheckFile(path); err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	generation, err := readGeneration(ctx, dsn(path)+"&mode=ro")
+	generation, id, err := readGeneration(ctx, dsn(path)+"&mode=ro")
 	if err != nil {
-		return 1, nil
+		return 1, "", nil
 	}
-	_, err = readGeneration(ctx, dsn(path)) // closing the last connection moves the log
-	return generation, err
+	_, _, err = readGeneration(ctx, dsn(path)) // closing the last connection moves the log
+	return generation, filepath.Join(filepath.Dir(path), packetlog.Pattern(id)), err
 }
 
-func readGeneration(ctx context.Context, dsn string) (generation int64, err error) {
+func readGeneration(ctx context.Context, dsn string) (generation int64, id packetlog.ID, err error) {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
-		return 0, storage(err)
+		return 0, id, storage(err)
 	}
-	err = db.QueryRowContext(ctx, "SELECT generation FROM relay").Scan(&generation)
-	return generation, storage(errors.Join(err, db.Close()))
+	var name []byte
+	err = db.QueryRowContext(ctx, "SELECT generation, log_id FROM relay").Scan(&generation, &name)
+	copy(id[:], name)
+	return generation, id, storage(errors.Join(err, db.Close()))
 }
 
 // prepareRestored makes the new store beside the old one.

@@ -260,7 +260,7 @@ func (w *writer) openLog(dir string, o Options) error {
 		return err
 	}
 	if needed && len(w.tx.log.Segments()) == 0 {
-		return fault.New(fault.StorageFailed, "the packet log is not there: the files packets-%x-*.log belong beside the database", name[:4])
+		return fault.New(fault.StorageFailed, "the packet log is not there: the files %s belong beside the database", packetlog.Pattern(packetlog.ID(name)))
 	}
 	return nil
 }

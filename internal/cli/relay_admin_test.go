@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
+)
+
+// atSocket serves an admin socket in place of a relay and returns its path.
+func atSocket(t *testing.T, status http.HandlerFunc) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ace-status-") // a short path
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "admin.sock")
+	ln, err := net.Listen("unix", path)
+	must(t, err)
+	server := &http.Server{Handler: status}
+	go server.Serve(ln)
+	t.Cleanup(func() { server.Close() })
+	return path
+}
+
+// TestStatusOfARelayThatHangs: a process that takes connections and no more is
+// told from none at all.
+func TestStatusOfARelayThatHangs(t *testing.T) {
+	s := newStage(t)
+	socket := atSocket(t, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
+	r := s.try("relay", "status", "--admin-socket", socket, "--timeout", "100ms", "--json")
+	if r.status != exitTransient || !strings.Contains(r.err, "does not answer") || !strings.Contains(r.err, `"hint":"look at`) {
+		t.Errorf("status %d: %s", r.status, r.err)
+	}
+}
+
+// TestStatusOfAStoreThatFails: what is known is printed, and the status tells.
+func TestStatusOfAStoreThatFails(t *testing.T) {
+	s := newStage(t)
+	for store, want := range map[string]int{relayadmin.StoreOK: exitOK, "the store does not answer": exitStorage} {
+		socket := atSocket(t, func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(relayadmin.Status{PID: 7, Store: store})
+		})
+		r := s.try("relay", "status", "--admin-socket", socket, "--json")
+		if r.status != want || !strings.Contains(r.out, `"pid":7,`) || strings.Contains(r.err, store) != (want != exitOK) {
+			t.Errorf("%s: status %d: %s%s", store, r.status, r.out, r.err)
+		}
+	}
+}
