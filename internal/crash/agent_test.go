@@ -23,10 +23,13 @@ type agent struct {
 
 	signedAt   int64  // of the newest registration or unregistration
 	pending    []byte // a registration without an answer
+	handle     string // that its card names
+	holds      bool   // the relay has bound it to the agent
 	card       documents
 	describing documents
 	spent      []spent
 	block      block
+	wake       wake
 	cursor     string // of the listener
 
 	mu      sync.Mutex
@@ -41,7 +44,7 @@ type spent struct {
 
 // documents are what an agent has published of one kind.
 type documents struct {
-	path     string   // of the lookup
+	paths    []string // of the lookups
 	issuedAt int64    // of the newest one signed, -1 before
 	held     document // what the relay serves
 	asked    document // what it may serve instead, having given no answer
@@ -64,7 +67,7 @@ type block struct {
 // born is how long before its making an identity says that it was made.
 const born = 3600
 
-func newAgent(name, audience string, now int64, f *findings) (*agent, error) {
+func newAgent(name, handle, audience string, now int64, f *findings) (*agent, error) {
 	key := func() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
 	root, next, signing := key(), key(), key()
 	state, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, next.PublicKey()), now-born)
@@ -77,8 +80,9 @@ func newAgent(name, audience string, now int64, f *findings) (*agent, error) {
 	}
 	return &agent{
 		queue: newQueue(name, f), id: kel.NewIdentity(state, signing), audience: audience,
-		card:       documents{path: "/v1/card/" + state.ACEID(), issuedAt: -1},
-		describing: documents{path: "/v1/descriptor/" + state.ACEID(), issuedAt: -1},
+		handle:     handle,
+		card:       documents{paths: []string{"/v1/card/" + state.ACEID(), "/v1/handles/" + handle}, issuedAt: -1},
+		describing: documents{paths: []string{"/v1/descriptor/" + state.ACEID()}, issuedAt: -1},
 		block:      block{peer: strangerID()},
 		cursor:     relayapi.Dash,
 		permits:    map[string]*admission.Permit{},
@@ -167,9 +171,11 @@ func (a *agent) describe(now int64) (document, error) {
 
 var prekey = sync.OnceValue(func() []byte { return suite.NewDecapsulationKey(suite.NewSeed()).PublicKey() })
 
-// introduce signs a card record that is open to strangers.
-func (a *agent) introduce(now int64) (document, error) {
-	c, err := descriptor.BuildCard(a.id, descriptor.CardRecord{Home: a.audience, Contact: descriptor.ContactOpen},
+// introduce signs a card record that is open to strangers and claims the handle.
+func (a *agent) introduce(now int64) (document, error) { return a.introduceAs(a.handle, now) }
+
+func (a *agent) introduceAs(handle string, now int64) (document, error) {
+	c, err := descriptor.BuildCard(a.id, descriptor.CardRecord{Home: a.audience, Handle: handle, Contact: descriptor.ContactOpen},
 		now, a.card.issuedAt, descriptor.Options{URLs: wire.Development})
 	if err != nil {
 		return document{}, err

@@ -16,6 +16,7 @@ const (
 	altered      kind = "altered"      // a packet is not the one that was sent, or not to this recipient
 	nonce        kind = "nonce"        // a spent nonce is taken again
 	registration kind = "registration" // an accepted registration, block or document does not hold
+	files        kind = "files"        // the store is damaged, or keeps what it must have erased
 	service      kind = "service"      // the relay answers or ends as it must not
 )
 

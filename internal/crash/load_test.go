@@ -3,6 +3,7 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
@@ -19,7 +20,7 @@ func (l *life) sender(random *rand.Rand, agents []*agent) {
 		to := agents[random.IntN(len(agents))]
 		from := l.senders[random.IntN(len(l.senders))]
 		if to.size() >= queueFull {
-			if l.ctx.Err() != nil || l.pause(random) != nil {
+			if l.ctx.Err() != nil || l.pause() != nil {
 				return
 			}
 			continue
@@ -31,11 +32,20 @@ func (l *life) sender(random *rand.Rand, agents []*agent) {
 	}
 }
 
-// pause keeps a sender that has nothing to do from spinning: it asks something
-// that costs little.
-func (l *life) pause(random *rand.Rand) error {
-	_, _, err := l.ask(request{method: "GET", path: "/health"})
-	return err
+// pause keeps a sender that has nothing to do from spinning, and reports whether
+// the relay still answers. The answer is none of those after which the relay is
+// killed: full queues would else leave the owners no time to empty them.
+func (l *life) pause() error {
+	select {
+	case <-l.ctx.Done():
+	case <-time.After(2 * time.Millisecond):
+	}
+	r := request{method: "GET", path: "/health", network: l.anyNetwork()}
+	if _, _, err := l.client.do(l.ctx, r); err != nil {
+		l.unanswered(r, err)
+		return errOver
+	}
+	return nil
 }
 
 // send sends a new packet, with a permit or as a stranger.
@@ -107,7 +117,7 @@ func (l *life) follow(random *rand.Rand, a *agent, r request, opened int64) bool
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 {
-		return l.pause(random) == nil
+		return l.pause() == nil
 	}
 	last := ""
 	for events := relayclient.NewEventReader(resp.Body); ; {

@@ -399,6 +399,18 @@ func (q *queue) size() int {
 	return len(q.packets)
 }
 
+// whereabouts returns the bytes of a packet that may be queued, or why it is
+// gone.
+func (q *queue) whereabouts(messageID string) (size int, left parting, gone bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p := q.packets[messageID]; p != nil {
+		return len(p.raw), left, false
+	}
+	left, gone = q.gone[messageID]
+	return 0, left, gone
+}
+
 func (q *queue) is(s status) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

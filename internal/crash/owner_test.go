@@ -45,7 +45,9 @@ func (o *owner) act() error {
 		return o.checkBlock()
 	case n < 93:
 		return o.publish()
-	case n < 97:
+	case n < 95:
+		return o.setWake()
+	case n < 98:
 		return o.leave()
 	}
 	return o.lookUp(&o.describing)
@@ -64,7 +66,7 @@ func (o *owner) audit() error {
 	if !o.is(registered) {
 		return o.register()
 	}
-	for _, check := range []func() error{o.checkBlock, func() error { return o.lookUp(&o.describing) }, func() error { return o.lookUp(&o.card) }, o.resend, o.publish} {
+	for _, check := range []func() error{o.checkBlock, func() error { return o.lookUp(&o.describing) }, func() error { return o.lookUp(&o.card) }, o.rename, o.keepWake, o.resend, o.publish} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -224,6 +226,7 @@ func (a *agent) forgetAll() {
 		d.held, d.asked = document{}, document{}
 	}
 	a.block = block{peer: a.block.peer}
+	a.wake = wake{}
 }
 
 // setBlock blocks or unblocks the peer.
@@ -295,13 +298,45 @@ func (o *owner) publish() error {
 			return o.unexpected("a document", outcome)
 		}
 		d.held, d.asked = signed, document{}
+		o.holds = o.holds || d == &o.card
+	}
+	return nil
+}
+
+// rename claims another handle, which nobody may who holds one: not after
+// unregistering either.
+func (o *owner) rename() error {
+	if !o.holds {
+		return nil
+	}
+	signed, err := o.introduceAs(o.handle+"-x", o.now())
+	if err != nil {
+		o.t.Error(err)
+		return errOver
+	}
+	_, outcome, err := o.ask(request{method: "POST", path: "/v1/card", body: signed.raw})
+	if err != nil {
+		return err
+	}
+	if outcome != string(fault.InvalidArgument) {
+		o.findings.add(registration, "%s holds %s, and may claim another handle: %s", o.name, o.handle, outcome)
+		return errOver
 	}
 	return nil
 }
 
 // lookUp finds the document that was accepted.
 func (o *owner) lookUp(d *documents) error {
-	body, outcome, err := o.ask(request{method: "GET", path: d.path})
+	for _, path := range d.paths {
+		if err := o.lookUpAt(path, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *owner) lookUpAt(path string, d *documents) error {
+	body, outcome, err := o.ask(request{method: "GET", path: path})
 	if err != nil {
 		return err
 	}
@@ -312,7 +347,7 @@ func (o *owner) lookUp(d *documents) error {
 		d.held, d.asked = d.asked, document{}
 	}
 	if expired := d.held.raw != nil && d.held.expires <= o.now(); !expired && !bytes.Equal(body, d.held.raw) {
-		o.findings.add(registration, "%s: %s is not what was published (%s)", o.name, d.path, outcome)
+		o.findings.add(registration, "%s: %s is not what was published (%s)", o.name, path, outcome)
 		return errOver
 	}
 	return nil

@@ -21,21 +21,28 @@ const (
 	exitStorage = 33
 )
 
-// TestFsyncFailure lets an fsync of the store fail, at the start and under
-// load: the relay ends by itself with storage_failed, and what it had answered
+// TestFsyncFailure lets an fsync of the store fail, of any file or of the packet
+// log, at the start and under load: the relay ends by itself with storage_failed, and what it had answered
 // is there after the next start.
 func TestFsyncFailure(t *testing.T) {
 	r := newRound(t, 1)
-	for n, pass := range []int{1, 3, 12, 25, 40} {
-		r.live(n, plan{place: failpoint.SyncError, pass: pass, sweep: 40 * time.Millisecond, replace: -1, signal: syscall.SIGKILL})
-		if r.failed(n) {
-			return
+	n := 0
+	for _, place := range []string{failpoint.SyncError, failpoint.PacketSyncError} {
+		for _, pass := range []int{1, 3, 12, 25, 40} {
+			n++
+			r.live(n, plan{place: place, pass: pass, sweep: 40 * time.Millisecond, segment: segments[0], replace: -1, signal: syscall.SIGKILL})
+			if r.failed(n) {
+				return
+			}
+		}
+		if r.died[place] != 5 {
+			t.Errorf("%s: the relay ended with status %d %d times, want 5", place, exitStorage, r.died[place])
 		}
 	}
-	r.live(9, last())
-	r.failed(9)
-	if r.died[failpoint.SyncError] != 5 {
-		t.Errorf("the relay ended with status %d %d times, want 5", exitStorage, r.died[failpoint.SyncError])
+	for _, end := range []plan{quiet(last()), last()} {
+		n++
+		r.live(n, end)
+		r.failed(n)
 	}
 }
 

@@ -33,7 +33,11 @@ func newPlace(t *testing.T, binary string) place {
 		address := fmt.Sprintf("127.0.0.1:%d", port)
 		if ln, err := net.Listen("tcp", address); err == nil {
 			ln.Close()
-			return place{binary: binary, dir: t.TempDir(), address: address}
+			p := place{binary: binary, dir: t.TempDir(), address: address}
+			if err := os.WriteFile(p.config(), []byte("timeouts.wake_interval = '1s'\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return p
 		}
 	}
 	t.Fatal("no free port")
@@ -42,13 +46,15 @@ func newPlace(t *testing.T, binary string) place {
 
 func (p place) url() string { return "http://" + p.address }
 
+func (p place) config() string { return filepath.Join(p.dir, "relay.toml") }
+
 func (p place) data() string { return filepath.Join(p.dir, "data") }
 
 // environment keeps the settings of who runs the test out.
 func (p place) environment() []string { return []string{"HOME=" + p.dir, "XDG_RUNTIME_DIR=" + p.dir} }
 
 func (p place) command(env ...string) *exec.Cmd {
-	c := exec.Command(p.binary, "relay", "serve", "--dev", "--data", p.data(),
+	c := exec.Command(p.binary, "relay", "serve", "--dev", "--config", p.config(), "--data", p.data(),
 		"--listen", p.address, "--public-url", p.url(), "--trusted-proxy", "127.0.0.1/32")
 	c.Env = append(p.environment(), env...)
 	return c

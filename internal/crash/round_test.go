@@ -29,10 +29,13 @@ type round struct {
 	t         *testing.T
 	seed      uint64
 	place     place
+	gateway   *gateway
 	findings  *findings
 	envelopes *envelopes
 	senders   []string // ACE IDs
 	agents    []*agent
+	former    []*agent // whose queues are left to expire
+	made      bool     // there is a store
 	named     int
 	ahead     int64 // of the relay's clock and ours, in seconds
 	networks  atomic.Int64
@@ -43,12 +46,12 @@ type round struct {
 
 // counters are of a whole round.
 type counters struct {
-	sends, acks, scans, replays, resends, registrations, events atomic.Int64
+	sends, acks, scans, replays, resends, registrations, events, verified, settled, wakes atomic.Int64
 }
 
 func newRound(t *testing.T, seed uint64) *round {
 	r := &round{
-		t: t, seed: seed, place: newPlace(t, program(t)), findings: &findings{},
+		t: t, seed: seed, place: newPlace(t, program(t)), gateway: newGateway(t), findings: &findings{},
 		envelopes: newEnvelopes(), died: map[string]int{},
 	}
 	for range senderIDs {
@@ -64,11 +67,16 @@ func (r *round) now() int64 { return time.Now().Unix() + r.ahead }
 
 func (r *round) newAgent() *agent {
 	r.named++
-	a, err := newAgent(fmt.Sprintf("agent %d", r.named), r.place.url(), r.now(), r.findings)
+	a, err := newAgent(fmt.Sprintf("agent %d", r.named), handleOf(r.named), r.place.url(), r.now(), r.findings)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return a
+}
+
+// handleOf returns a handle in letters that no other resembles.
+func handleOf(n int) string {
+	return "agent-" + strings.Map(func(digit rune) rune { return digit - '0' + 'a' }, strconv.Itoa(n))
 }
 
 // plan is how one life goes.
@@ -78,6 +86,8 @@ type plan struct {
 	answers int64         // after which it is killed otherwise; compared ends it when all agents were
 	after   time.Duration // from the last of these answers, or from the start when there are none
 	sweep   time.Duration
+	segment int64 // length of the packet log's, in bytes
+	quiet   bool  // nobody acts or listens: see settle
 	forward int64 // seconds that the clock is put forward before
 	replace int   // index of the agent that another replaces, or -1
 	signal  syscall.Signal
@@ -95,10 +105,14 @@ const (
 // by in a life.
 var passes = map[string]int{
 	failpoint.Open: 1, failpoint.Register: 2, failpoint.Unregister: 7, failpoint.Remove: 12,
-	failpoint.Sweep: 3, failpoint.Checkpoint: 4, failpoint.Moved: 4,
-	failpoint.Begin: 60, failpoint.Decided: 60, failpoint.Committed: 60,
+	failpoint.Sweep: 3, failpoint.Erased: 4, failpoint.Move: 6, failpoint.Checkpoint: 4, failpoint.Moved: 4,
+	failpoint.Begin: 60, failpoint.Decided: 60, failpoint.Committed: 60, failpoint.Written: 30, failpoint.Synced: 30,
 	failpoint.Decide: 120, failpoint.Answered: 120, failpoint.Enqueue: 60,
 }
+
+// segments are some lengths of the packet log's, of which a packet of the
+// longest kind fills the first ones.
+var segments = []int64{16 << 10, 64 << 10, 64 << 10, 512 << 10}
 
 // plan draws the next life.
 func (r *round) plan(random *rand.Rand) plan {
@@ -106,6 +120,7 @@ func (r *round) plan(random *rand.Rand) plan {
 		answers: 1 + random.Int64N(160),
 		after:   time.Duration(random.IntN(3000)) * time.Microsecond,
 		sweep:   []time.Duration{5 * time.Millisecond, 40 * time.Millisecond, time.Minute}[random.IntN(3)],
+		segment: segments[random.IntN(len(segments))],
 		replace: -1,
 		signal:  syscall.SIGKILL,
 	}
@@ -119,25 +134,49 @@ func (r *round) plan(random *rand.Rand) plan {
 	if random.IntN(30) == 0 {
 		p.replace = random.IntN(len(r.agents))
 	}
-	if random.IntN(2) == 0 {
+	switch n := random.IntN(40); {
+	case n < 2:
+		return quiet(p)
+	case n < 20:
+		return p
+	case n == 20:
+		p.place, p.pass = []string{failpoint.SyncError, failpoint.PacketSyncError}[random.IntN(2)], 1+random.IntN(40)
+		p.answers, p.after = 200, 0
 		return p
 	}
 	p.place = failpoint.Places()[random.IntN(len(failpoint.Places()))]
 	if p.forward > 0 && random.IntN(2) == 0 {
 		p.place = failpoint.Sweep
 	}
+	if p.place == failpoint.Erased {
+		p.sweep = 5 * time.Millisecond // erases at once
+	}
 	p.pass = 1 + random.IntN(passes[p.place])
 	p.answers, p.after = 200, 0
 	return p
 }
 
+// quiet returns p for a life in which the relay gets time to erase.
+func quiet(p plan) plan {
+	p.quiet, p.answers, p.after, p.sweep = true, compared, 0, 5*time.Millisecond
+	return p
+}
+
 // last is the life that ends a round: it goes on until everything was compared.
 func last() plan {
-	return plan{answers: compared, sweep: time.Minute, replace: -1, signal: syscall.SIGTERM}
+	return plan{answers: compared, sweep: time.Minute, segment: segments[0], replace: -1, signal: syscall.SIGTERM}
+}
+
+// failing reports whether the disk fails, in place of the relay.
+func (p plan) failing() bool {
+	return p.place == failpoint.SyncError || p.place == failpoint.PacketSyncError
 }
 
 func (p plan) environment(ahead int64) []string {
-	env := []string{"ACE_FAILPOINT_SWEEP=" + p.sweep.String(), "ACE_FAILPOINT_CLOCK=" + strconv.FormatInt(ahead, 10)}
+	env := []string{
+		"ACE_FAILPOINT_SWEEP=" + p.sweep.String(), "ACE_FAILPOINT_CLOCK=" + strconv.FormatInt(ahead, 10),
+		"ACE_FAILPOINT_SEGMENT=" + strconv.FormatInt(p.segment, 10),
+	}
 	if p.place != "" {
 		env = append(env, fmt.Sprintf("ACE_FAILPOINT=%s:%d", p.place, p.pass))
 	}
@@ -167,6 +206,7 @@ func (r *round) live(n int, p plan) {
 	end := l.endAfter(longest)
 	var workers sync.WaitGroup
 	if relay.waitReady(ctx) {
+		r.made = true
 		l.work(&workers)
 	}
 	<-relay.dead
@@ -175,11 +215,13 @@ func (r *round) live(n int, p plan) {
 	workers.Wait()
 	l.client.close()
 	r.judge(l, p)
+	r.verify(n, p)
 }
 
 // prepare changes what can only change while the relay is down.
 func (r *round) prepare(p plan) {
 	if p.replace >= 0 {
+		r.former = append(r.former, r.agents[p.replace])
 		r.agents[p.replace] = r.newAgent()
 	}
 	if p.forward == 0 {
@@ -189,7 +231,12 @@ func (r *round) prepare(p plan) {
 	for _, a := range r.agents {
 		a.expire(r.now())
 		a.spent = nil
+		a.wake.unclear = true // it may have expired
 	}
+	for _, a := range r.former {
+		a.expire(r.now())
+	}
+	r.former = slices.DeleteFunc(r.former, func(a *agent) bool { return a.size() == 0 })
 }
 
 // endAfter kills the relay in a while.
@@ -198,6 +245,10 @@ func (l *life) endAfter(d time.Duration) *time.Timer {
 }
 
 func (l *life) work(workers *sync.WaitGroup) {
+	if l.plan.quiet {
+		workers.Go(l.settle)
+		return
+	}
 	for i, a := range l.agents {
 		workers.Go(func() { (&owner{life: l, agent: a, random: l.source(2 * i)}).run() })
 		workers.Go(func() { l.listener(l.source(2*i+1), a) })
@@ -210,8 +261,8 @@ func (l *life) work(workers *sync.WaitGroup) {
 // judge looks at how a life ended.
 func (r *round) judge(l *life, p plan) {
 	relay := l.relay
-	if p.place == failpoint.SyncError {
-		r.judgeFailure(relay)
+	if p.failing() && !relay.killed() {
+		r.judgeFailure(relay, p.place)
 		return
 	}
 	if line := complaint(relay.stderr.String()); line != "" {
@@ -230,6 +281,9 @@ func (r *round) judge(l *life, p plan) {
 		r.findings.add(service, "the relay ended by itself: %s\n%s", relay.state, relay.stderr)
 		return
 	}
+	if p.quiet && int(l.audits.Load()) != len(r.agents) {
+		r.findings.add(service, "%d of %d agents were compared in a quiet life\n%s", l.audits.Load(), len(r.agents), relay.stderr)
+	}
 	where := p.place
 	if relay.dying.Load() {
 		where = ""
@@ -239,12 +293,12 @@ func (r *round) judge(l *life, p plan) {
 }
 
 // judgeFailure looks at the end of a relay whose disk failed.
-func (r *round) judgeFailure(relay *relay) {
+func (r *round) judgeFailure(relay *relay, place string) {
 	if status := relay.state.ExitCode(); status != exitStorage {
 		r.findings.add(service, "the relay ended with %s after a failed fsync, want status %d\n%s", relay.state, exitStorage, relay.stderr)
 		return
 	}
-	r.died[failpoint.SyncError]++
+	r.died[place]++
 }
 
 // failed reports what a round has found so far.
@@ -284,9 +338,9 @@ func (r *round) summary(kills int, took time.Duration) string {
 	}
 	c := &r.count
 	return fmt.Sprintf("%d kills, %d acknowledged sends, %d lost, %d out of order, %d back\n"+
-		"in %s with seed %d: %d whole comparisons after a restart, %d reads of a queue, %d events of streams, %d acknowledgements, %d replays, %d sends repeated, %d registrations\n"+
+		"in %s with seed %d: %d whole comparisons after a restart, %d reads of a queue, %d events of streams, %d acknowledgements, %d replays, %d sends repeated, %d registrations, %d checks of the store, %d of what is erased, %d wakes\n"+
 		"killed: %s",
 		kills, c.sends.Load(), r.findings.of(lost), r.findings.of(outOfOrder), r.findings.of(back),
-		took.Round(time.Second), r.seed, r.audited, c.scans.Load(), c.events.Load(), c.acks.Load(), c.replays.Load(), c.resends.Load(), c.registrations.Load(),
+		took.Round(time.Second), r.seed, r.audited, c.scans.Load(), c.events.Load(), c.acks.Load(), c.replays.Load(), c.resends.Load(), c.registrations.Load(), c.verified.Load(), c.settled.Load(), c.wakes.Load(),
 		strings.Join(places, ", "))
 }

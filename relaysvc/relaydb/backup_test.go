@@ -122,7 +122,7 @@ func TestRestoreGoesOnInANewGeneration(t *testing.T) {
 		t.Fatalf("restored at %d", d.RestoredAt())
 	}
 	must(t, d.Close())
-	if old, err := relaydb.VerifyFile(ctx, r.Replaced, now); err != nil || old.Entries != 2 {
+	if old, err := relaydb.VerifyFile(ctx, r.Replaced, now); err != nil || old.Entries != 2 || len(old.Problems) > 0 {
 		t.Fatalf("the replaced store: %+v, %v", old, err)
 	}
 }
@@ -361,16 +361,16 @@ func TestRestoreKeepsWhatStandsInTheLog(t *testing.T) {
 	must(t, os.Mkdir(filepath.Dir(killed), 0o700))
 	d := open(t, path)
 	enqueue(t, d, packet("alice", "bob", "in the log alone"))
-	for _, ending := range []string{"", "-wal"} {
-		text, err := os.ReadFile(path + ending)
+	for _, from := range append([]string{path, path + "-wal"}, d.LogFiles()...) {
+		text, err := os.ReadFile(from)
 		must(t, err)
-		must(t, os.WriteFile(killed+ending, text, 0o600))
+		must(t, os.WriteFile(filepath.Join(filepath.Dir(killed), filepath.Base(from)), text, 0o600))
 	}
 	must(t, d.Close())
 	r, err := relaydb.Restore(ctx, copied, killed, true, now)
 	must(t, err)
-	wantFiles(t, filepath.Dir(killed), "relay.db", "relay.db.lock", filepath.Base(r.Replaced))
-	if old, err := relaydb.VerifyFile(ctx, r.Replaced, now); err != nil || old.Entries != 2 {
+	wantFiles(t, filepath.Dir(killed), "packets.log", "relay.db", "relay.db.lock", filepath.Base(r.Replaced))
+	if old, err := relaydb.VerifyFile(ctx, r.Replaced, now); err != nil || old.Entries != 2 || len(old.Problems) > 0 {
 		t.Fatalf("the replaced store: %+v, %v", old, err)
 	}
 }

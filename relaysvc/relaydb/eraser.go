@@ -13,6 +13,8 @@ const (
 	// eraseWait is how long the bytes of deleted packets stay in the packet log,
 	// so that many are overwritten and synced together.
 	eraseWait = 2 * time.Second
+	// tidyEvery is the time to the next look without a deletion.
+	tidyEvery = time.Minute
 	// eraseBatch bounds the packets that are overwritten together.
 	eraseBatch = 1024
 )
@@ -50,6 +52,7 @@ func (e *eraser) loop() {
 			e.tidy()
 		case <-timer.C:
 			e.tidy()
+			timer.Reset(tidyEvery)
 		case done := <-e.asked:
 			done <- e.erase()
 		case <-e.d.closing:
@@ -76,7 +79,7 @@ func (e *eraser) pause() bool {
 }
 
 // tidy erases what was deleted and moves what is left of sparse segments. What
-// fails is tried again with the next deletion.
+// fails is tried again later.
 func (e *eraser) tidy() {
 	if e.erase() != nil {
 		return

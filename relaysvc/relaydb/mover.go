@@ -18,15 +18,17 @@ const (
 	sparse = 2
 )
 
-// moveOne moves what is left of the first sparse segment into the database, and
-// reports whether there was one.
+// moveOne moves what is left of a sparse segment into the database, and reports
+// whether it did.
 func (e *eraser) moveOne() bool {
 	for _, s := range e.d.log.Segments() {
 		live := e.d.usage.of(s)
 		if s.Last || live == 0 || live*sparse >= s.End-s.Start {
 			continue
 		}
-		return e.move(s) == nil && e.d.usage.of(s) == 0
+		if e.move(s) == nil && e.d.usage.of(s) == 0 {
+			return true
+		}
 	}
 	return false
 }

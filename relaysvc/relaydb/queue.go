@@ -311,7 +311,7 @@ func (t *tx) insert(q *queueTotals, p *Packet) (bool, error) {
 
 // append adds a packet to what goes into the packet log.
 func (t *tx) append(q *queueTotals, p *Packet) {
-	s := said{identity: q.id, generation: t.generation, seq: q.lastSeq + 1, expires: p.Expires, stranger: p.KELEnd == ""}
+	s := said{identity: q.id, generation: t.generation, seq: q.lastSeq + 1, expires: p.Expires, stranger: p.KELEnd == "", alone: t.alone}
 	copy(s.digest[:], p.Digest)
 	if s.stranger {
 		s.network = []byte(p.Network)

@@ -52,7 +52,10 @@ ON CONFLICT DO UPDATE SET queued = queued + excluded.queued`
 )
 
 // replayOne queues a packet of the log unless it was queued before: a queue
-// never gives a number twice.
+// never gives a number twice. One that was decided together with something else
+// is never missing when it was answered, because then the commit had reached
+// the disk; without the rest it must not be queued, such as a registration that
+// it came right after.
 func (t *tx) replayOne(r packetlog.Record) error {
 	s, err := parseSaid(r.Said)
 	if err != nil {
@@ -60,7 +63,11 @@ func (t *tx) replayOne(r packetlog.Record) error {
 	}
 	var last int64
 	ok, err := t.row("SELECT last_seq FROM queues WHERE identity = ?", []any{s.identity}, &last)
-	if err != nil || !ok || s.seq <= last {
+	if err != nil || ok && s.seq <= last {
+		return err
+	}
+	if !ok || !s.alone {
+		_, err := t.exec("INSERT OR IGNORE INTO erasures (place, size) VALUES (?, ?)", r.Place, r.Size)
 		return err
 	}
 	// Its twin had expired when it came.

@@ -12,6 +12,7 @@ import (
 type said struct {
 	identity, generation, seq, expires int64
 	stranger                           bool
+	alone                              bool // its group was of packets alone
 	digest                             [32]byte
 	network, sender                    []byte
 }
@@ -22,7 +23,7 @@ func (s *said) append(b []byte) []byte {
 	for _, n := range [...]int64{s.identity, s.generation, s.seq, s.expires} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
-	b = append(b, byte(boolean(s.stranger)))
+	b = append(b, byte(boolean(s.stranger)|boolean(s.alone)<<1))
 	b = append(b, s.digest[:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(s.network)))
 	b = append(b, s.network...)
@@ -37,7 +38,7 @@ func parseSaid(b []byte) (*said, error) {
 	for i, n := range [...]*int64{&s.identity, &s.generation, &s.seq, &s.expires} {
 		*n = int64(binary.BigEndian.Uint64(b[8*i:]))
 	}
-	s.stranger = b[32] == 1
+	s.stranger, s.alone = b[32]&1 != 0, b[32]&2 != 0
 	copy(s.digest[:], b[33:])
 	network := int(binary.BigEndian.Uint16(b[65:]))
 	if b = b[saidFixed:]; network > len(b) {

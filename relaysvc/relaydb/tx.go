@@ -18,6 +18,7 @@ type tx struct {
 	log                     *packetlog.Log
 	batch                   packetlog.Batch // what the packets of this transaction add to the log
 	said                    []byte          // scratch
+	alone                   bool            // there are packets alone
 	synced                  int64           // as the database knows it
 	usage                   *usage
 	uses                    []used         // changes of it

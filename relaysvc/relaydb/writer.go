@@ -396,6 +396,7 @@ func (w *writer) transact(group []*job) error {
 		return err
 	}
 	w.tx.log.Begin(&w.tx.batch)
+	w.tx.alone = decisions == 0
 	w.results = w.results[:0]
 	for _, j := range group {
 		failpoint.Here(failpoint.Decide)
