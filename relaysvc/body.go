@@ -25,8 +25,9 @@ type body struct {
 const bodyPatience = 2 * time.Second
 
 // readBody returns the body of a request, which has to be JSON of at most limit
-// bytes. Codes: invalid_argument, payload_too_large, rate_limited (too many
-// bodies at the same time).
+// bytes, and makes the time of the request that of its end. Codes:
+// invalid_argument, payload_too_large, rate_limited (too many bodies at the same
+// time).
 func (s *Server) readBody(w http.ResponseWriter, r *request, limit int64) ([]byte, error) {
 	r.body.kept = true
 	return s.borrowBody(w, r, limit)
@@ -56,6 +57,11 @@ func (s *Server) borrowBody(w http.ResponseWriter, r *request, limit int64) ([]b
 		return nil, s.abandon(w, r, limit, tooLarge(limit))
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	// A body may come so slowly that what is in it, or the nonce beside it, was
+	// still good when it began and is not now.
+	if err := s.readClock(r); err != nil {
+		return nil, err
+	}
 	return r.body.data, nil
 }
 
@@ -131,9 +137,18 @@ func (s *Server) setReadDeadline(w http.ResponseWriter) {
 
 // abandon gives a body up that is refused with err, and returns err. It reads
 // on for a while, because a client that is still writing when the connection
-// closes might never see the answer.
+// closes might never see the answer. One that waits to be told to go on is not
+// told so.
 func (s *Server) abandon(w http.ResponseWriter, r *request, limit int64, err error) error {
 	w.Header().Set("Connection", "close")
-	_, _ = io.CopyN(io.Discard, r.Body, limit)
+	if !waitsToSend(r) {
+		_, _ = io.CopyN(io.Discard, r.Body, limit)
+	}
 	return err
+}
+
+// waitsToSend reports whether a client holds its body back until the relay asks
+// for it, which net/http does when a route begins to read.
+func waitsToSend(r *request) bool {
+	return r.ProtoAtLeast(1, 1) && strings.EqualFold(r.Header.Get("Expect"), "100-continue") && r.body.data == nil
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// standing has a clock that stands still.
+var standing = Config{Clock: func() int64 { return 1_760_140_800 }}
+
 // deadlines is an answer over a connection whose read deadline a test sees.
 type deadlines struct {
 	*httptest.ResponseRecorder
@@ -39,7 +42,7 @@ func arriving(t *testing.T) (deadlines, *request, *io.PipeWriter) {
 // TestBodyIsReturned reads a body through every size of a buffer: what it took
 // is given back, and the connection has no deadline any more.
 func TestBodyIsReturned(t *testing.T) {
-	s := &Server{bodies: newMemory(64<<20, 0)}
+	s := &Server{config: standing, bodies: newMemory(64<<20, 0)}
 	w, r, out := arriving(t)
 	*w.last = longAgo
 	text := strings.Repeat("0123456789", 200_000)
@@ -92,7 +95,7 @@ const patience = 20 * time.Second
 
 // TestKeptBody reads bodies that are kept: no later body is in their memory.
 func TestKeptBody(t *testing.T) {
-	s := &Server{bodies: newMemory(64<<20, time.Hour)}
+	s := &Server{config: standing, bodies: newMemory(64<<20, time.Hour)}
 	var kept [][]byte
 	for n := range 20 {
 		text := strings.Repeat(string(rune('a'+n)), 100)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
@@ -241,6 +242,79 @@ func TestHostileBytes(t *testing.T) {
 				got.expect(t, "ok")
 			}
 			r.expect("ok", r.do(call{method: "GET", path: "/health"}))
+		})
+	}
+}
+
+// TestRefusedBeforeTheBody has a client ask whether to send a body that is
+// refused whatever is in it. The answer is no, at once, and not "go on".
+func TestRefusedBeforeTheBody(t *testing.T) {
+	r := start(t, nil)
+	for _, c := range []struct{ name, media, length, want string }{
+		{"a length beyond the bound", "application/json", fmt.Sprint(wire.MaxSendBodyBytes + 1), "payload_too_large"},
+		{"another content type", "text/plain", "100", "invalid_argument"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := r.tap(t)
+			w.write("POST /v1/send HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\n" +
+				"Content-Type: " + c.media + "\r\nContent-Length: " + c.length + "\r\n\r\n")
+			line, err := w.in.Peek(len("HTTP/1.1 100"))
+			if w.noTimeout(err); string(line) == "HTTP/1.1 100" {
+				t.Fatal("the client is told to go on")
+			}
+			got, ok := w.answer()
+			if !ok {
+				t.Fatal("no answer")
+			}
+			got.expect(t, c.want)
+			if got.header.Get("Connection") != "close" {
+				t.Fatal("the connection stays open in the middle of a body")
+			}
+		})
+	}
+}
+
+// TestTimeOfASlowBody lets the time of a request run out while its body comes:
+// it is decided when it is complete, or a nonce could be forgotten by then
+// (07#authentication).
+func TestTimeOfASlowBody(t *testing.T) {
+	r := start(t, nil)
+	a := r.registered()
+	peer := strangerID()
+	block := relayapi.Block{Peer: peer, Blocked: true, Revision: 1}
+	signed := a.signed(kel.ActionBlock, relayapi.BlockPayload(peer, true, 1))
+	registration := r.newAgent().registration(epoch)
+	for _, c := range []struct {
+		path   string
+		header http.Header
+		body   []byte
+	}{
+		{"/v1/blocks", signed, block.Body()},
+		{"/v1/register", nil, registration},
+		{"/v1/send", nil, relayapi.SendBody(opaque(peer, a.aceID(), epoch-wire.OfflineWindowSeconds, 64), nil)},
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			r.now.Store(epoch)
+			w := r.tap(t)
+			head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", c.path, len(c.body))
+			for name, values := range c.header {
+				head += name + ": " + values[0] + "\r\n"
+			}
+			w.write(head + "\r\n")
+			line, err := w.in.ReadString('\n')
+			must(t, err)
+			if line != "HTTP/1.1 100 Continue\r\n" {
+				t.Fatalf("the relay does not read: %q", line)
+			}
+			_, err = w.in.ReadString('\n')
+			must(t, err)
+			r.now.Add(wire.TimestampWindowSeconds + 1)
+			w.write(string(c.body))
+			got, ok := w.answer()
+			if !ok {
+				t.Fatal("no answer")
+			}
+			got.expect(t, "stale_timestamp")
 		})
 	}
 }

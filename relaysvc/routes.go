@@ -18,7 +18,8 @@ import (
 // 7 KB.
 const maxHeaderBytes = 16 << 10
 
-// request is a request with the one clock reading of its decision.
+// request is a request with the one clock reading of its decision, which is made
+// when all of the body has come.
 type request struct {
 	*http.Request
 	now int64
@@ -128,13 +129,18 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, find finder) e
 	if err != nil {
 		return fault.New(fault.InvalidArgument, "malformed path")
 	}
-	now := s.config.Clock()
-	if err := wire.CheckTime(now); err != nil {
-		return fault.Wrap(fault.InvalidArgument, err)
+	decision := &request{Request: r, target: target}
+	if err := s.readClock(decision); err != nil {
+		return err
 	}
-	decision := &request{Request: r, now: now, target: target}
 	defer s.release(decision)
 	return serve(s, w, decision)
+}
+
+// readClock takes the time of a request. Code: invalid_argument.
+func (s *Server) readClock(r *request) error {
+	r.now = s.config.Clock()
+	return fault.Wrap(fault.InvalidArgument, wire.CheckTime(r.now))
 }
 
 // catch turns a panic, which only a mistake in the relay can cause, into an

@@ -55,7 +55,7 @@ func (p *player) exchange(lines []scriptLine) {
 	for i := range n {
 		p.vars["i"] = wire.Decimal(i)
 		for _, value := range values(lines) {
-			p.vars["each"] = value
+			p.vars["each"] = p.expand(value)
 			p.once(request, name, lines)
 		}
 	}
