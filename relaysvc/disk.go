@@ -72,5 +72,5 @@ func diskFree(path string) (uint64, error) {
 	if st.Flags&readOnlyFlag != 0 {
 		return 0, nil
 	}
-	return st.Bavail * uint64(st.Bsize), nil
+	return uint64(max(0, st.Bavail)) * uint64(st.Bsize), nil // below 0 on some systems when only root has room
 }
