@@ -109,11 +109,11 @@ func mended(content []byte) []byte {
 		bodies, frames := g[groupHeader:][:next.bodies], g[groupHeader+next.bodies:]
 		for len(frames) >= frame {
 			size, said := int(binary.BigEndian.Uint32(frames)), int(binary.BigEndian.Uint16(frames[8:]))
-			if size > len(bodies) || said > len(frames)-frame {
+			if size+said > len(bodies) {
 				break
 			}
-			binary.BigEndian.PutUint32(frames[4:], sum(bodies[:size]))
-			bodies, frames = bodies[size:], frames[frame+said:]
+			binary.BigEndian.PutUint32(frames[4:], sum(bodies[:size+said]))
+			bodies, frames = bodies[size+said:], frames[frame:]
 		}
 		copy(g, "\xffgrp")
 		binary.BigEndian.PutUint64(g[8:], uint64(segmentHeader+at))
@@ -154,12 +154,12 @@ func reading(content []byte) (packets []packet, size int64) {
 		var own []packet
 		place, bodies, frames := at+groupHeader, g[groupHeader:][:next.bodies], g[groupHeader+next.bodies:]
 		for len(frames) >= frame {
-			size, said := int64(binary.BigEndian.Uint32(frames)), int(binary.BigEndian.Uint16(frames[8:]))
-			if size > int64(len(bodies)) || said > len(frames)-frame || binary.BigEndian.Uint32(frames[4:]) != sum(bodies[:size]) {
+			size, said := int64(binary.BigEndian.Uint32(frames)), int64(binary.BigEndian.Uint16(frames[8:]))
+			if size+said > int64(len(bodies)) || binary.BigEndian.Uint32(frames[4:]) != sum(bodies[:size+said]) {
 				return packets, int64(at)
 			}
-			own = append(own, packet{int64(segmentHeader + place), string(frames[frame : frame+said]), string(bodies[:size])})
-			place, bodies, frames = place+int(size), bodies[size:], frames[frame+said:]
+			own = append(own, packet{int64(segmentHeader + place), string(bodies[size : size+said]), string(bodies[:size])})
+			place, bodies, frames = place+int(size+said), bodies[size+said:], frames[frame:]
 		}
 		if len(bodies) > 0 || len(frames) > 0 || len(own) != int(binary.BigEndian.Uint32(g[24:])) {
 			return packets, int64(at)

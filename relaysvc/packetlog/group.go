@@ -14,8 +14,8 @@ const groupMark = "\xffgrp"
 // those of the frames, the number of bodies, and four bytes for later.
 const groupHeaderSize = 32
 
-// frameSize is that of a frame without what the store said: the length of the
-// body, its checksum, and the length of that.
+// frameSize is that of a frame: the length of the body, the checksum of it and
+// of what the store said, and the length of that.
 const frameSize = 10
 
 // keptGroup bounds the memory that a batch keeps between groups.
@@ -42,24 +42,23 @@ func (l *Log) Begin(b *Batch) {
 }
 
 // next returns the place of the next group: in the last segment unless that is
-// long enough.
+// long enough, or shorter than it was. What it has lost stays missing.
 func (l *Log) next() int64 {
 	s := l.last()
-	if s == nil || l.end-s.start >= l.options.SegmentSize {
+	if s == nil || l.end-s.start >= l.options.SegmentSize || l.end > s.start+s.size.Load() {
 		return l.end + int64(segmentHeaderSize)
 	}
 	return max(l.end, s.start+int64(segmentHeaderSize))
 }
 
-// Add adds a body and what the store says of it, and returns the place that
-// the body will have.
+// Add adds a body and what the store says of it, which comes right after it,
+// and returns the place that the body will have.
 func (b *Batch) Add(said, body []byte) (place int64) {
 	place = b.Next()
-	b.data = append(b.data, body...)
+	b.data = append(append(b.data, body...), said...)
 	b.frames = binary.BigEndian.AppendUint32(b.frames, uint32(len(body)))
-	b.frames = binary.BigEndian.AppendUint32(b.frames, crc32.Checksum(body, castagnoli))
+	b.frames = binary.BigEndian.AppendUint32(b.frames, crc32.Checksum(b.data[place-b.start:], castagnoli))
 	b.frames = binary.BigEndian.AppendUint16(b.frames, uint16(len(said)))
-	b.frames = append(b.frames, said...)
 	b.count++
 	return place
 }

@@ -7,10 +7,11 @@
 // Packets that become durable together are a group:
 //
 //	header   32 bytes: mark, checksum, place, lengths
-//	bodies   one after the other
-//	frames   for each body its length, its checksum and what the store said
+//	bodies   one after the other, each followed by what the store said of it
+//	frames   for each body its length, that of what was said, and their checksum
 //
-// The checksum of the header covers the frames. Groups follow each other in
+// The checksum of the header covers the frames. What is to be forgotten of a
+// packet is one part of the log. Groups follow each other in
 // segments, files of 64 MiB that are named by the place of their first byte;
 // places count through all segments and are never given twice.
 //
@@ -88,7 +89,8 @@ type Log struct {
 
 	end    int64        // where the next group may begin; of the goroutine that appends
 	synced atomic.Int64 // what is before it has reached the disk
-	failed error        // of a sync; of the goroutine that syncs
+	closed atomic.Bool
+	failed error // of a sync; of the goroutine that syncs
 }
 
 // Open opens the log of a store, of which a folder may hold several. It reads
@@ -122,6 +124,7 @@ func Open(dir string, id ID, o Options) (*Log, error) {
 
 // Close closes the files.
 func (l *Log) Close() error {
+	l.closed.Store(true) // first: what is not found from here on may be there
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var err error
@@ -185,12 +188,17 @@ func (l *Log) datasync(s *segment) error {
 // ReadAt reads what the log has at a place. Errors: ErrMissing when it does not
 // have as much, else storage_failed.
 func (l *Log) ReadAt(p []byte, place int64) error {
-	s := l.holding(place)
-	if s == nil || place+int64(len(p)) > s.start+s.size.Load() {
-		return ErrMissing
+	err := ErrMissing
+	if s := l.holding(place); s != nil && place+int64(len(p)) <= s.start+s.size.Load() {
+		err = s.readAt(p, place)
 	}
-	return s.readAt(p, place)
+	if err != nil && l.closed.Load() {
+		return errClosed
+	}
+	return err
 }
+
+var errClosed = fault.New(fault.StorageFailed, "the packet log is closed")
 
 // Segment is a part of the log.
 type Segment struct {

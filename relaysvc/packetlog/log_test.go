@@ -77,12 +77,12 @@ func TestBatch(t *testing.T) {
 		if place := b.Add([]byte("said"), []byte(first)); place != next {
 			t.Fatalf("place %d, announced was %d", place, next)
 		}
-		if b.Next() != next+int64(len(first)) || b.Len() != 1 {
+		if b.Next() != next+int64(len(first)+len("said")) || b.Len() != 1 {
 			t.Fatalf("after one body: next %d, %d bodies", b.Next(), b.Len())
 		}
 		second := b.Add(nil, []byte("second"))
 		end := b.End()
-		if want := second + 6 + frame + 4 + frame; end != want {
+		if want := second + 6 + 2*frame; end != want {
 			t.Fatalf("the group ends at %d, want %d", end, want)
 		}
 		before := l.End()
@@ -99,8 +99,8 @@ func TestBatch(t *testing.T) {
 		if got := string(content[head-start : head-start+4]); got != "\xffgrp" {
 			t.Errorf("the group begins with %q", got)
 		}
-		if got := string(content[next-start : second-start+6]); got != first+"second" {
-			t.Errorf("the bodies are %q", got)
+		if got := string(content[next-start : second-start+6]); got != first+"saidsecond" {
+			t.Errorf("bodies and what was said are %q", got)
 		}
 	}
 }

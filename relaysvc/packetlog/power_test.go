@@ -177,7 +177,7 @@ func (y *life) recover(dir string) {
 	if len(y.flying) > 0 {
 		last := y.flying[len(y.flying)-1]
 		y.groups = append(y.groups, y.flying)
-		y.ends = append(y.ends, last.place+int64(len(last.body))+framesOf(y.flying))
+		y.ends = append(y.ends, last.place+int64(len(last.body)+len(last.said)+frame*len(y.flying)))
 		y.flying = nil
 	}
 	first := 0
@@ -207,11 +207,4 @@ func (y *life) recover(dir string) {
 		y.t.Errorf("the log ends at %d, after %d groups of %v from %d", l.End(), n, y.ends, from)
 	}
 	y.groups, y.ends = y.groups[:n], y.ends[:n]
-}
-
-func framesOf(packets []packet) (size int64) {
-	for _, p := range packets {
-		size += int64(frame + len(p.said))
-	}
-	return size
 }

@@ -114,13 +114,13 @@ func parse(bodies, frames []byte, place int64) (records []Record, whole bool) {
 		if len(frames) < frameSize {
 			return nil, false
 		}
-		size, sum, said := binary.BigEndian.Uint32(frames), binary.BigEndian.Uint32(frames[4:]), int(binary.BigEndian.Uint16(frames[8:]))
+		size, sum, said := int64(binary.BigEndian.Uint32(frames)), binary.BigEndian.Uint32(frames[4:]), int64(binary.BigEndian.Uint16(frames[8:]))
 		frames = frames[frameSize:]
-		if int64(size) > int64(len(bodies)) || said > len(frames) || crc32.Checksum(bodies[:size], castagnoli) != sum {
+		if size+said > int64(len(bodies)) || crc32.Checksum(bodies[:size+said], castagnoli) != sum {
 			return nil, false
 		}
-		records = append(records, Record{Place: place, Size: int64(size), Said: frames[:said]})
-		bodies, frames, place = bodies[size:], frames[said:], place+int64(size)
+		records = append(records, Record{Place: place, Size: size, Said: bodies[size : size+said]})
+		bodies, place = bodies[size+said:], place+size+said
 	}
 	return records, len(bodies) == 0
 }

@@ -195,13 +195,13 @@ func (e *eraser) gather() (work erasure, err error) {
 	return work, err
 }
 
-// touch has a commit write something.
+// touch has a commit write something: one that changes nothing, or a row to
+// what it is, does not reach the disk.
 func (t *tx) touch() error {
-	if _, err := t.exec("INSERT INTO erasures (place, size) VALUES (-1, 0)"); err != nil {
+	if err := t.conn.command("INSERT INTO erasures (place, size) VALUES (-1, 0)"); err != nil {
 		return err
 	}
-	_, err := t.exec("DELETE FROM erasures WHERE place = -1")
-	return err
+	return t.conn.command("DELETE FROM erasures WHERE place = -1")
 }
 
 func inside(r packetlog.Range, segments []packetlog.Segment) bool {
@@ -251,12 +251,13 @@ func (d *DB) eraseable() (some bool, err error) {
 	return some, err
 }
 
-// eraseLater leaves a part of the log to the eraser.
+// eraseLater leaves a packet in the log, and what the log says of it, to the
+// eraser.
 func (t *tx) eraseLater(v victim) error {
-	if _, err := t.exec("INSERT INTO erasures (place, size) VALUES (?, ?)", v.place, v.size); err != nil {
+	if _, err := t.exec("INSERT INTO erasures (place, size) VALUES (?, ?)", v.place, v.size+saidSize); err != nil {
 		return err
 	}
-	t.uses = append(t.uses, used{v.place, -v.size})
+	t.uses = append(t.uses, used{v.place, -v.size - saidSize})
 	t.erasing = true
 	return nil
 }

@@ -3,6 +3,7 @@ package relaydb
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
@@ -30,5 +31,38 @@ func (o Options) WithSegments(size int64) Options {
 // LogFiles returns the files of the packet log.
 func (d *DB) LogFiles() []string { return d.log.Paths() }
 
-// Tidy erases what was deleted, and moves what is left of sparse segments.
-func (d *DB) Tidy() { d.eraser.tidy() }
+// Tidy returns when what was deleted is erased, and what is left of sparse
+// segments moved, when the store is closed, or when neither happens for long.
+func (d *DB) Tidy() {
+	for deadline := time.Now().Add(30 * time.Second); d.untidy() && time.Now().Before(deadline); {
+		d.eraser.note()
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (d *DB) untidy() bool {
+	if some, err := d.eraseable(); err != nil || some {
+		return err == nil
+	}
+	for _, s := range d.log.Segments() {
+		if live := d.usage.of(s); !s.Last && s.End <= d.log.Synced() && live*sparse < s.End-s.Start {
+			return true
+		}
+	}
+	return false
+}
+
+// MoveOne moves what is left of the first sparse segment.
+func (d *DB) MoveOne() { d.eraser.moveOne() }
+
+// HandedOver returns how many groups of packets wait for the syncer, those
+// that it is at apart.
+func (d *DB) HandedOver() int { return len(d.syncer.groups) }
+
+// Turn tells the moments apart at which the eraser has begun to wait for
+// readers.
+func (d *DB) Turn() any {
+	d.grace.mu.Lock()
+	defer d.grace.mu.Unlock()
+	return d.grace.current
+}

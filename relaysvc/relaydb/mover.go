@@ -26,6 +26,9 @@ func (e *eraser) moveOne() bool {
 		if s.Last || live == 0 || live*sparse >= s.End-s.Start {
 			continue
 		}
+		if s.End > e.d.log.Synced() {
+			continue // what moves is seen at once, and what came before it may not be yet
+		}
 		if e.move(s) == nil && e.d.usage.of(s) == 0 {
 			return true
 		}

@@ -320,7 +320,7 @@ func (t *tx) append(q *queueTotals, p *Packet) {
 	s.sender = appendSenderKey(key[:0], p.From)
 	t.said = s.append(t.said[:0])
 	place := t.batch.Add(t.said, p.Raw)
-	t.uses = append(t.uses, used{place, int64(len(p.Raw))})
+	t.uses = append(t.uses, used{place, int64(len(p.Raw)) + saidSize})
 }
 
 // count adds a packet to the totals.

@@ -67,7 +67,7 @@ func (t *tx) replayOne(r packetlog.Record) error {
 		return err
 	}
 	if !ok || !s.alone {
-		_, err := t.exec("INSERT OR IGNORE INTO erasures (place, size) VALUES (?, ?)", r.Place, r.Size)
+		_, err := t.exec("INSERT OR IGNORE INTO erasures (place, size) VALUES (?, ?)", r.Place, r.Size+saidSize)
 		return err
 	}
 	// Its twin had expired when it came.

@@ -17,17 +17,26 @@ type said struct {
 	network, sender                    []byte
 }
 
-const saidFixed = 4*8 + 1 + 32 + 2
+const (
+	saidFixed = 4*8 + 1 + 32 + 2 + 2
+	// saidSize is the length of what is said, filled up with zeros, so that a
+	// packet's part of the log follows from the packet's size. The senders and
+	// networks of a relay have at most 32 and 43 bytes.
+	saidSize = 160
+)
 
+// append appends saidSize bytes, or more for longer names than a relay has.
 func (s *said) append(b []byte) []byte {
+	start := len(b)
 	for _, n := range [...]int64{s.identity, s.generation, s.seq, s.expires} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
 	b = append(b, byte(boolean(s.stranger)|boolean(s.alone)<<1))
 	b = append(b, s.digest[:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(s.network)))
-	b = append(b, s.network...)
-	return append(b, s.sender...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(s.sender)))
+	b = append(append(b, s.network...), s.sender...)
+	return append(b, make([]byte, max(0, start+saidSize-len(b)))...)
 }
 
 func parseSaid(b []byte) (*said, error) {
@@ -40,11 +49,11 @@ func parseSaid(b []byte) (*said, error) {
 	}
 	s.stranger, s.alone = b[32]&1 != 0, b[32]&2 != 0
 	copy(s.digest[:], b[33:])
-	network := int(binary.BigEndian.Uint16(b[65:]))
-	if b = b[saidFixed:]; network > len(b) {
+	network, sender := int(binary.BigEndian.Uint16(b[65:])), int(binary.BigEndian.Uint16(b[67:]))
+	if b = b[saidFixed:]; network+sender > len(b) {
 		return nil, errSaid
 	}
-	s.network, s.sender = b[:network], b[network:]
+	s.network, s.sender = b[:network], b[network:network+sender]
 	return s, nil
 }
 

@@ -16,14 +16,14 @@ type usage struct {
 // used is a part of the log that an entry got, or with a negative size lost.
 type used struct{ place, size int64 }
 
-const selectUsed = "SELECT coalesce(sum(size), 0) FROM entries WHERE place >= ? AND place < ?"
+const selectUsed = "SELECT coalesce(sum(size + ?), 0) FROM entries WHERE place >= ? AND place < ?"
 
 // init asks the database.
 func (u *usage) init(t *tx) error {
 	u.live = map[int64]int64{}
 	for _, s := range t.log.Segments() {
 		var size int64
-		if _, err := t.row(selectUsed, []any{s.Start, s.End}, &size); err != nil {
+		if _, err := t.row(selectUsed, []any{saidSize, s.Start, s.End}, &size); err != nil {
 			return err
 		}
 		u.live[s.Start] = size

@@ -159,7 +159,7 @@ func (d *DB) write(ctx context.Context, fn func(*tx) error) error {
 // nothing and has to reach the disk. A store that broke takes none until it is
 // opened anew; one whose disk is full is in order.
 func (d *DB) Check(ctx context.Context) error {
-	err := d.write(ctx, func(t *tx) error { return t.conn.command("UPDATE relay SET generation = generation") })
+	err := d.write(ctx, (*tx).touch)
 	if errors.Is(err, DiskFull) {
 		return nil
 	}
