@@ -128,6 +128,7 @@ type Options struct {
 	Before func(packetlog.Change) error
 
 	segmentSize int64 // of the packet log, for tests
+	groupsAhead int   // of the disk, for tests that hold it up
 }
 
 // Open opens the store at path, making it when there is none. Its folder is
@@ -184,7 +185,7 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 	}
 	w.keeper = d.keeper
 	d.log, d.usage, d.grace = w.tx.log, w.tx.usage, newGrace()
-	d.eraser, d.syncer = newEraser(d), newSyncer(d.log, d.state, w.observe)
+	d.eraser, d.syncer = newEraser(d), newSyncer(d.log, d.state, w.observe, o.groupsAhead)
 	d.syncer.keeper = d.keeper
 	w.eraser, w.syncer = d.eraser, d.syncer
 	d.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)"))

@@ -28,6 +28,13 @@ func (o Options) WithSegments(size int64) Options {
 	return o
 }
 
+// WithGroupsAhead returns options with which decisions go on for a number of
+// groups while the disk does not answer.
+func (o Options) WithGroupsAhead(n int) Options {
+	o.groupsAhead = n
+	return o
+}
+
 // LogFiles returns the files of the packet log.
 func (d *DB) LogFiles() []string { return d.log.Paths() }
 

@@ -156,7 +156,11 @@ func together(d *relaydb.DB, books []*book) (wait func() []error) {
 
 // openFlaky opens a store with short segments, whose packet log is on the disk
 // of faultdisk as well.
-func openFlaky(t *testing.T, path string) *relaydb.DB {
+func openFlaky(t *testing.T, path string) *relaydb.DB { return openFlakyAhead(t, path, 0) }
+
+// openFlakyAhead is openFlaky with decisions going on for a number of groups
+// while the disk does not answer.
+func openFlakyAhead(t *testing.T, path string, ahead int) *relaydb.DB {
 	t.Helper()
 	o := relaydb.Options{Before: func(c packetlog.Change) error {
 		switch faultdisk.Ask(faultdisk.Op{Kind: faultdisk.Kind(c.Kind), Path: c.Path, Data: c.Data, Offset: c.Offset, Size: c.Size}) {
@@ -169,7 +173,7 @@ func openFlaky(t *testing.T, path string) *relaydb.DB {
 		}
 		return syscall.EIO
 	}}
-	d, err := relaydb.OpenWith(ctx, path, now, o.WithSegments(32<<10))
+	d, err := relaydb.OpenWith(ctx, path, now, o.WithSegments(32<<10).WithGroupsAhead(ahead))
 	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// stepPages are what is moved into the file at a time: 8 MiB. More makes
+	// stepPages are what is moved into the file at a time: 4 MiB. More makes
 	// commits wait longer for the disk, which is busy with it; less moves pages
 	// that change often more often.
-	stepPages = 2048
-	// logPages is the length from which the write-ahead log begins anew: 64 MiB.
+	stepPages = 1024
+	// logPages is the length from which the write-ahead log begins anew: 32 MiB.
 	// Commits wait for the disk while it does, and longer, each, while the file
 	// of the log grows. A start after a crash reads the whole log.
-	logPages = 16384
+	logPages = 8192
 	// nearlyDone is what the writer may be left to move itself while decisions
 	// wait.
-	nearlyDone = 512
+	nearlyDone = 128
 	// eraseDelay is how long the bytes of what was deleted may stay in the log.
 	// Emptying it at every deletion would have each wait for the disk twice.
 	eraseDelay = 4 * time.Second

@@ -57,7 +57,7 @@ func once(t *testing.T, c chan struct{}) func() {
 func openTapped(t *testing.T, path string, segment int64) (*relaydb.DB, *tap) {
 	t.Helper()
 	tap := &tap{}
-	d, err := relaydb.OpenWith(ctx, path, now, relaydb.Options{Before: tap.before}.WithSegments(segment))
+	d, err := relaydb.OpenWith(ctx, path, now, relaydb.Options{Before: tap.before}.WithSegments(segment).WithGroupsAhead(4))
 	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d, tap

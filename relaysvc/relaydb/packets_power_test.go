@@ -78,7 +78,7 @@ func TestErasedIsDeletedOnTheDisk(t *testing.T) {
 
 	watch := &eraseWatch{disk: newDisk(t, dir, nil)}
 	defer faultdisk.Watch(dir, watch.hook)()
-	d = openFlaky(t, path)
+	d = openFlakyAhead(t, path, 4)
 	answers := make(chan answer, 2)
 	send := func(to, text string) {
 		queued, err := d.Enqueue(ctx, packet(to, "bob", text), room)

@@ -1,6 +1,7 @@
 package relaydb
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ace-toolkit/ace/internal/failpoint"
@@ -17,6 +18,7 @@ type syncer struct {
 	keeper  *keeper
 	observe func(Commit)
 	groups  chan *group
+	waiting atomic.Int64 // groups that were handed over and are not answered
 	spare   chan *group
 }
 
@@ -28,11 +30,15 @@ type group struct {
 	began   time.Time // the transaction
 }
 
-// groupsAhead bounds the groups that wait for the disk.
-const groupsAhead = 4
+// spareGroups are kept for later: one is at the disk, one is being handed over,
+// one is being decided.
+const spareGroups = 3
 
-func newSyncer(log *packetlog.Log, state *breakage, observe func(Commit)) *syncer {
-	return &syncer{log: log, state: state, observe: observe, groups: make(chan *group, groupsAhead), spare: make(chan *group, groupsAhead+2)}
+// newSyncer returns a syncer for which ahead groups may wait beside the one that
+// is being handed over. None is best: what comes while the writer waits is one
+// group, and costs one commit.
+func newSyncer(log *packetlog.Log, state *breakage, observe func(Commit), ahead int) *syncer {
+	return &syncer{log: log, state: state, observe: observe, groups: make(chan *group, ahead), spare: make(chan *group, spareGroups)}
 }
 
 // group returns an empty one.
@@ -48,29 +54,32 @@ func (s *syncer) group() *group {
 	}
 }
 
-// loop works until groups is closed. The groups that wait are synced together.
-func (s *syncer) loop() {
-	var ready []*group
-	for g := range s.groups {
-		ready = append(ready[:0], g)
-		for more := true; more; {
-			select {
-			case g, ok := <-s.groups:
-				if more = ok; ok {
-					ready = append(ready, g)
-				}
-			default:
-				more = false
-			}
-		}
-		start := time.Now()
-		err := s.sync(ready[len(ready)-1].through)
-		took := time.Since(start)
-		for _, g := range ready {
-			s.answer(g, took, err)
-		}
-		clear(ready)
+// take gets a group from the writer. One packet with nobody before it is
+// answered at once: handing it over would take longer than what could be
+// decided meanwhile.
+func (s *syncer) take(g *group) {
+	if len(g.jobs) == 1 && s.waiting.Load() == 0 && cap(s.groups) == 0 {
+		s.finish(g)
+		return
 	}
+	s.waiting.Add(1)
+	s.groups <- g
+}
+
+// loop works until groups is closed.
+func (s *syncer) loop() {
+	for g := range s.groups {
+		s.finish(g)
+		s.waiting.Add(-1)
+	}
+}
+
+// finish answers a group when it has reached the disk. One goroutine is at it
+// at a time.
+func (s *syncer) finish(g *group) {
+	start := time.Now()
+	err := s.sync(g.through)
+	s.answer(g, time.Since(start), err)
 }
 
 // sync breaks the store when the disk fails.

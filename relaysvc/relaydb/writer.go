@@ -364,7 +364,7 @@ func (w *writer) answer(jobs []*job) {
 	}
 	if len(g.jobs) > 0 {
 		g.through, g.began = w.tx.log.End(), w.began
-		w.syncer.groups <- g
+		w.syncer.take(g)
 	}
 }
 

@@ -149,7 +149,7 @@ func newWriter(t *testing.T, o Options) *writer {
 	}
 	w.keeper = &keeper{due: make(chan struct{}, 1)}
 	w.eraser = &eraser{due: make(chan struct{}, 1)}
-	w.syncer = newSyncer(w.tx.log, w.state, w.observe)
+	w.syncer = newSyncer(w.tx.log, w.state, w.observe, 0)
 	w.syncer.keeper = w.keeper
 	ended := make(chan struct{})
 	go func() { w.syncer.loop(); close(ended) }()
