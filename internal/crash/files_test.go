@@ -189,6 +189,9 @@ func isSegment(path string) bool {
 	return matched
 }
 
+// saidSize is what the packet log has beside each packet, in bytes.
+const saidSize = 160
+
 // inspect looks for packets in what a file holds. It returns the bytes of those
 // that may be queued, and an error for one that is gone.
 func (r *round) inspect(file []byte) (live int, wrong error) {
@@ -208,7 +211,9 @@ func (r *round) inspect(file []byte) (live int, wrong error) {
 			if gone {
 				return live, fmt.Errorf("a packet at %d that is gone from the queue of %s: %s", len(file)-len(rest), a.name, left.why)
 			}
-			live += size
+			if size > 0 {
+				live += size + saidSize
+			}
 		}
 	}
 }

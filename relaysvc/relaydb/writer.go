@@ -432,11 +432,15 @@ func (w *writer) syncing(wanted bool) error {
 	if w.lazy == !wanted {
 		return nil
 	}
-	w.lazy = !wanted
+	level := "NORMAL"
 	if wanted {
-		return w.tx.conn.script("PRAGMA synchronous = FULL")
+		level = "FULL"
 	}
-	return w.tx.conn.script("PRAGMA synchronous = NORMAL")
+	err := w.tx.conn.script("PRAGMA synchronous = " + level)
+	if err == nil {
+		w.lazy = !wanted
+	}
+	return err
 }
 
 // end writes the packets into their log and commits.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 )
@@ -225,6 +226,28 @@ func TestDurability(t *testing.T) {
 		var got string
 		if _, err := w.tx.row("PRAGMA "+pragma, nil, &got); err != nil || got != want {
 			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
+		}
+	}
+}
+
+// TestCommitOfPacketsAlone does not wait for the disk, and any other does again.
+func TestCommitOfPacketsAlone(t *testing.T) {
+	w := newWriter(t, Options{})
+	decision := &job{done: make(chan struct{}, 1), run: func(t *tx) error {
+		return t.insertIdentity(Registration{ACEID: fmt.Sprint(time.Now()), KELEnd: "end", KEL: []byte("[]"), Network: "n"})
+	}}
+	send := &job{done: make(chan struct{}, 1), packet: Packet{To: "nobody"}}
+	for _, c := range []struct {
+		group []*job
+		want  string
+	}{{[]*job{send}, "1"}, {[]*job{send, decision}, "2"}, {[]*job{send}, "1"}, {[]*job{decision}, "2"}, {[]*job{decision}, "2"}} {
+		w.commit(c.group)
+		for _, j := range c.group {
+			<-j.done
+		}
+		var got string
+		if _, err := w.tx.row("PRAGMA synchronous", nil, &got); err != nil || got != c.want {
+			t.Fatalf("synchronous is %s (%v), want %s", got, err, c.want)
 		}
 	}
 }
