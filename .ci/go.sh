@@ -22,7 +22,7 @@ cross_build() {
 
 race_tests() {
   command -v "$(go env CC)" >/dev/null || skip "no C compiler, which the race detector needs"
-  CGO_ENABLED=1 go test -race -shuffle=on -timeout 15m ./...
+  CGO_ENABLED=1 go test -race -short -shuffle=on -timeout 15m ./...
 }
 
 # crash_round is a short round of the crash harness; make crash KILLS=10000 is

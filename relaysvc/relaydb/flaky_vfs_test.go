@@ -183,7 +183,11 @@ func openFlakyAhead(t *testing.T, path string, ahead int) *relaydb.DB {
 // files, and opens what the disk may hold then: every decision that was told
 // is there, and the one under way is there as a whole or not at all.
 func TestPowerCut(t *testing.T) {
-	const seed, cuts = 1, 30
+	const seed = 1
+	cuts := 30
+	if testing.Short() {
+		cuts = 10
+	}
 	random := rand.New(rand.NewPCG(seed, 99))
 	root := t.TempDir()
 	dir := filepath.Join(root, "0")
@@ -248,7 +252,11 @@ func cutPower(t *testing.T, dir, next string, books []*book, random *rand.Rand) 
 // told as taken from then on, nothing is synced again, and what was told before
 // is there when the store is opened anew.
 func TestFsyncFails(t *testing.T) {
-	for n := range 12 {
+	fails := 12
+	if testing.Short() {
+		fails = 4
+	}
+	for n := range fails {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "relay")
 			path := filepath.Join(dir, "relay.db")
