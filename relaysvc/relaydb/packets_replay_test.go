@@ -76,12 +76,12 @@ func TestReplay(t *testing.T) {
 func TestReplayBringsNothingBack(t *testing.T) {
 	dir := dataDir(t)
 	path := filepath.Join(dir, "relay.db")
-	d, tap := openTapped(t, path, 0)
+	d := open(t, path)
 	alice := registered(t, d, "alice")
 	enqueue(t, d, packet("alice", "bob", "first"))
 	must(t, d.Close())
 
-	d, tap = openTapped(t, path, 0)
+	d, tap := openTapped(t, path, 0)
 	held, release := tap.holdSync(t)
 	answers := make(chan answer, 9)
 	go func() {
