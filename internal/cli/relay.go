@@ -101,6 +101,7 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 		config.WakeGateways = []string{relaysvc.LoopbackGateways}
 	}
 	config.Log = a.relayLog(loaded.LogFormat, level)
+	defer func() { err = hintHolder(err) }()
 	if dev {
 		return runDevRelay(ctx, a, o.developer, config, loaded)
 	}
@@ -131,6 +132,16 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 		app: a, settings: &o.settings, server: server, started: loaded, current: loaded, level: level, usual: level.Level(), log: slog.New(config.Log),
 	}
 	return a.serve(ctx, server, ln, ready, reload)
+}
+
+// hintHolder adds to the error lock_busy how to reach and end the relay that has
+// the store.
+func hintHolder(err error) error {
+	var held *fault.Error
+	if fault.CodeOf(err) != fault.LockBusy || !errors.As(err, &held) || held.Holder == nil {
+		return err
+	}
+	return withHint(err, "ace relay status asks it; ace relay drain, or kill %d, ends it", held.Holder.PID)
 }
 
 // serve answers until ctx ends, and tells whoever waits for it how that goes.

@@ -149,6 +149,9 @@ func (o *relayBench) run(ctx context.Context, do func(ctx context.Context, own b
 // checkURL refuses a relay that others may be using, unless the caller says
 // that it is theirs.
 func (o *relayBench) checkURL() error {
+	if o.app.flags.relay != "" {
+		return hintf(usagef("--relay is not the relay to load"), "--url URL is; without it, the command runs one of its own")
+	}
 	if o.url == "" {
 		if o.pid != 0 || o.mine {
 			return usagef("--pid and --my-relay are about the relay at --url")

@@ -155,16 +155,27 @@ func (d *devRun) until(ctx context.Context) (context.Context, context.CancelFunc
 	} else {
 		d.io.catchSignals()
 	}
+	ctx, hangup := d.untilHangup(ctx)
 	stop := func() {}
 	if d.o.exitWithParent {
 		ctx, stop = d.endWithParent(ctx)
 	}
 	return ctx, func() {
 		stop()
+		hangup()
 		if d.signals != nil {
 			signal.Stop(d.signals)
 		}
 	}
+}
+
+// untilHangup also bounds ctx by the life of the terminal, so that the temporary
+// folder goes with the window. Who started the relay may want it to stay (nohup).
+func (d *devRun) untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d.o.exec || signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // listen opens the socket and settles the URL.

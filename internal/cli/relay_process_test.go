@@ -248,6 +248,18 @@ func TestSecondSignalOfAThrowawayRelay(t *testing.T) {
 	}
 }
 
+// TestHangupOfAThrowawayRelay closes its terminal, and the folder that it made
+// for itself goes as well.
+func TestHangupOfAThrowawayRelay(t *testing.T) {
+	p := startRelay(t, []string{"TMPDIR=" + t.TempDir()}, nil, "ace", "relay", "serve", "--dev")
+	p.signal(syscall.SIGHUP)
+	p.ends(exitOK)
+	p.logs("has drained")
+	if _, err := os.Stat(p.ready.Data); err == nil {
+		t.Errorf("%s is still there", p.ready.Data)
+	}
+}
+
 // TestReload changes the configuration of a running relay.
 func TestReload(t *testing.T) {
 	file, address := filepath.Join(t.TempDir(), "relay.toml"), freeAddress(t)
