@@ -70,10 +70,10 @@ func (s *stage) relay(options ...string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	first := &firstLine{line: make(chan string, 1)}
-	var stderr bytes.Buffer
+	stderr := &lockedBuffer{} // the activity line and what is said are two goroutines'
 	ended := make(chan int, 1)
 	o := s.io("")
-	o.Out, o.Err = first, &stderr
+	o.Out, o.Err = first, stderr
 	go func() {
 		ended <- run(ctx, append([]string{"relay", "serve", "--dev", "--data", filepath.Join(s.dir, "relay")}, options...), o)
 	}()
