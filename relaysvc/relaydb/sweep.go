@@ -17,7 +17,9 @@ DELETE FROM nonces WHERE (identity, nonce) IN (SELECT identity, nonce FROM nonce
 )
 
 // Sweep deletes what has expired, of queues that nobody sends to as well, and
-// has what was deleted erased: it is then in none of the files.
+// has what was deleted erased: it is then in none of the files, unless a reader
+// was in the way for long or it had not reached the disk yet, when that is left
+// to the background.
 // It looks at nothing else, and takes a transaction for each batch, so that
 // nobody waits for the whole.
 //
