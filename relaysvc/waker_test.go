@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,9 +92,12 @@ func TestNotes(t *testing.T) {
 func TestNotesRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
+		var mu sync.Mutex
 		var looks []string
 		w := newWaker(Config{Clock: func() int64 { return 1 }}, nil, func(string) bool { return false }, slog.New(slog.DiscardHandler), nil)
 		w.unwoken = func(_ context.Context, noted []string, _ int64) ([]string, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			slices.Sort(noted)
 			looks = append(looks, strings.Join(noted, " "))
 			if len(looks) == 2 {
@@ -105,6 +109,8 @@ func TestNotesRest(t *testing.T) {
 		want := func(all ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(looks, all) {
 				t.Fatalf("looks %q, want %q", looks, all)
 			}
