@@ -225,6 +225,10 @@ func (l *Log) SegmentOf(place int64) (start int64, ok bool) {
 	return s.start, true
 }
 
+// SegmentSize returns the length from which a segment is followed by another,
+// in bytes.
+func (l *Log) SegmentSize() int64 { return l.options.SegmentSize }
+
 // End returns the place after the groups that were accepted. It is for the
 // goroutine that appends.
 func (l *Log) End() int64 { return l.end }

@@ -148,6 +148,25 @@ func (l *Log) cut(s *segment, place int64) error {
 	return failure(s.file.Truncate(place - s.start))
 }
 
+// Empty takes from the last segment all that it has, and returns when that has
+// reached the disk. Nobody reads of it any more. The next group begins another
+// segment. It is for the goroutine that appends, between two groups. Code:
+// storage_failed.
+func (l *Log) Empty() error {
+	s := l.last()
+	if s == nil {
+		return nil
+	}
+	a, err := s.apart()
+	if err != nil {
+		return err
+	}
+	if err = l.cut(s, s.start+int64(segmentHeaderSize)); err == nil {
+		err = l.datasync(a)
+	}
+	return closeAfter(a.file, err)
+}
+
 // Remove removes the segment that begins at start. Nobody reads of it any more.
 // Code: storage_failed.
 func (l *Log) Remove(start int64) error {

@@ -309,3 +309,40 @@ func TestRemoveFails(t *testing.T) {
 		t.Error("the segment is still there")
 	}
 }
+
+// TestEmpty empties the last segment: what it had is gone from the file, and
+// what comes later is at new places, in another one.
+func TestEmpty(t *testing.T) {
+	dir := t.TempDir()
+	l := begin(t, dir, 0, small())
+	must(t, l.Empty()) // there is none
+	packets := fill(t, l, "gone", 3)
+	must(t, l.Sync(l.End()))
+	end, path := l.End(), lastPath(t, l)
+	must(t, l.Empty())
+	if got := readFile(t, path); len(got) != segmentHeader || l.End() != end {
+		t.Fatalf("the file has %d bytes, the log ends at %d, before at %d", len(got), l.End(), end)
+	}
+	if err := l.ReadAt(make([]byte, 1), packets[0].place); !errors.Is(err, packetlog.ErrMissing) {
+		t.Errorf("reading what is gone: %v", err)
+	}
+	must(t, l.Empty()) // again
+	for range 2 {      // with a start in between, and without
+		more := fill(t, l, "more", 2)
+		if more[0].place <= end || lastPath(t, l) == path {
+			t.Errorf("the next is at %d, after %d, in %s", more[0].place, end, lastPath(t, l))
+		}
+		must(t, l.Close())
+		got, dropped := recovered(t, dir, end)
+		same(t, "after it", got, more)
+		if dropped != 0 {
+			t.Errorf("%d bytes dropped", dropped)
+		}
+		l = begin(t, dir, end, small())
+		must(t, l.Sync(l.End()))
+		end, path = l.End(), lastPath(t, l)
+		must(t, l.Empty())
+		must(t, l.Close())
+		l = begin(t, dir, end, small())
+	}
+}

@@ -25,10 +25,11 @@ type eraser struct {
 	d     *DB
 	due   chan struct{}   // holds a token when something was deleted
 	asked chan chan error // who waits for all to be erased
+	last  chan emptying   // for the writer
 }
 
 func newEraser(d *DB) *eraser {
-	return &eraser{d: d, due: make(chan struct{}, 1), asked: make(chan chan error)}
+	return &eraser{d: d, due: make(chan struct{}, 1), asked: make(chan chan error), last: make(chan emptying)}
 }
 
 // note follows a commit that has deleted packets of the log.
@@ -119,12 +120,12 @@ func (e *eraser) flush(ctx context.Context) error {
 // erase overwrites what was deleted, and removes segments of which nothing is
 // left.
 func (e *eraser) erase() error {
-	for {
+	for last := true; ; {
 		some, err := e.d.eraseable()
 		if err != nil || !some {
 			return err
 		}
-		work, err := e.gather()
+		work, err := e.gather(last)
 		if err != nil {
 			return err
 		}
@@ -135,7 +136,7 @@ func (e *eraser) erase() error {
 		if !e.d.grace.wait(e.d.closing) {
 			return errClosed
 		}
-		err = e.overwrite(work)
+		last, err = e.overwrite(&work)
 		if errors.Is(err, packetlog.ErrFull) {
 			return err // a file system that never writes in place
 		}
@@ -151,7 +152,7 @@ func (e *eraser) erase() error {
 
 // erasure is what can be erased.
 type erasure struct {
-	dead   []packetlog.Segment
+	dead   []packetlog.Segment // of these only the last of all may be the log's last
 	ranges []packetlog.Range
 }
 
@@ -159,8 +160,9 @@ func (e erasure) empty() bool { return len(e.dead)+len(e.ranges) == 0 }
 
 // gather looks for what can be erased, by a decision of its own: what was
 // deleted before is then durably so, and the log durably a part of the store,
-// so that replaying never meets what is missing in it.
-func (e *eraser) gather() (work erasure, err error) {
+// so that replaying never meets what is missing in it. The last segment goes as
+// a whole only where last says so.
+func (e *eraser) gather(last bool) (work erasure, err error) {
 	err = e.d.write(context.Background(), func(t *tx) error {
 		work = erasure{}
 		// A commit that writes nothing leaves those of packets alone before it
@@ -170,7 +172,7 @@ func (e *eraser) gather() (work erasure, err error) {
 		}
 		synced := t.log.Synced()
 		for _, s := range t.log.Segments() {
-			if !s.Last && s.End <= synced && t.usage.of(s) == 0 {
+			if removable(t.log, t.usage, s) && s.End <= synced && (last || !s.Last) {
 				work.dead = append(work.dead, s)
 			}
 		}
@@ -213,14 +215,23 @@ func inside(r packetlog.Range, segments []packetlog.Segment) bool {
 	return false
 }
 
-func (e *eraser) overwrite(work erasure) error {
-	for _, s := range work.dead {
-		if err := e.d.log.Remove(s.Start); err != nil {
-			return err
+// overwrite erases. When something came into the last segment meanwhile it
+// takes that out of work, and says so.
+func (e *eraser) overwrite(work *erasure) (all bool, err error) {
+	all = true
+	for i, s := range work.dead {
+		if s.Last {
+			if all, err = e.empty(s); !all {
+				work.dead = work.dead[:i]
+			}
+		} else if err = e.d.log.Remove(s.Start); err == nil {
+			e.d.usage.forget(s)
 		}
-		e.d.usage.forget(s)
+		if err != nil {
+			return false, err
+		}
 	}
-	return e.d.log.Erase(work.ranges)
+	return all, e.d.log.Erase(work.ranges)
 }
 
 // settle notes that something is erased.
@@ -243,7 +254,7 @@ func (e *eraser) settle(work erasure) error {
 // eraseable looks, without a decision, whether there may be something to erase.
 func (d *DB) eraseable() (some bool, err error) {
 	for _, s := range d.log.Segments() {
-		if !s.Last && d.usage.of(s) == 0 {
+		if removable(d.log, d.usage, s) {
 			return true, nil
 		}
 	}

@@ -203,3 +203,75 @@ func TestReadersBesideTheEraser(t *testing.T) {
 	damage.Range(func(reason, _ any) bool { t.Errorf("damaged: %v", reason); return true })
 	sound(t, d)
 }
+
+// TestLastSegmentIsEmptied acknowledges all there is: the log keeps no bytes of
+// it, and what comes later is served, also after another start.
+func TestLastSegmentIsEmptied(t *testing.T) {
+	dir := dataDir(t)
+	path := filepath.Join(dir, "relay.db")
+	const size, header = 5000, 32
+	d := openSegmented(t, path, 1<<20)
+	alice := registered(t, d, "alice")
+	for round := range 3 {
+		for n := range 10 {
+			enqueue(t, d, packet("alice", "bob", sized(n, size)))
+		}
+		must(t, d.Ack(ctx, caller("alice", alice), fmt.Sprint("1-", 11*round+10)))
+		d.Tidy()
+		if n := total(t, files(t, dir, "packets-*.log")); n != header {
+			t.Errorf("round %d: the log has %d bytes", round, n)
+		}
+		sound(t, d)
+		must(t, d.Close())
+		d = openSegmented(t, path, 1<<20)
+		enqueue(t, d, packet("alice", "bob", "later"))
+		wantTexts(t, d, "later")
+		must(t, d.Ack(ctx, caller("alice", alice), fmt.Sprint("1-", 11*round+11)))
+	}
+}
+
+// TestLastSegmentInUse has a packet come while the eraser waits to empty the
+// last segment: it stays, and what was deleted is erased.
+func TestLastSegmentInUse(t *testing.T) {
+	dir := dataDir(t)
+	path := filepath.Join(dir, "relay.db")
+	d := openSegmented(t, path, 1<<20)
+	alice, carol := registered(t, d, "alice"), registered(t, d, "carol")
+	for n := range 10 {
+		enqueue(t, d, packet("carol", "bob", sized(n, 5000)))
+	}
+	goOn := make(chan struct{})
+	resume, ended := once(t, goOn), make(chan error, 1)
+	reading := make(chan struct{})
+	go func() {
+		var begin sync.Once
+		_, err := d.Entries(ctx, relaydb.Span{ACEID: "carol", Incarnation: carol.Incarnation, Entries: 100, Bytes: 1 << 20, Now: now}, func(relaydb.Entry) bool {
+			begin.Do(func() { close(reading); <-goOn })
+			return true
+		})
+		ended <- err
+	}()
+	<-reading
+	turn := d.Turn()
+	must(t, d.Ack(ctx, caller("carol", carol), "1-10"))
+	until(t, "the eraser does not come", func() bool { return d.Turn() != turn })
+	enqueue(t, d, packet("alice", "bob", "meanwhile"))
+	resume()
+	must(t, <-ended)
+	d.Tidy()
+	wantTexts(t, d, "meanwhile")
+	for n := range 10 {
+		if inFiles(t, dir, sized(n, 40)) {
+			t.Errorf("packet %d is in a file", n)
+		}
+	}
+	if n := total(t, files(t, dir, "packets-*.log")); n < 50000 {
+		t.Errorf("the log has %d bytes: the packet was not in the way", n)
+	}
+	must(t, d.Ack(ctx, caller("alice", alice), "1-1"))
+	d.Tidy()
+	if n := total(t, files(t, dir, "packets-*.log")); n != 32 {
+		t.Errorf("the log has %d bytes in the end", n)
+	}
+	sound(t, d)
+}

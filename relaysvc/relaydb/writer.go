@@ -317,6 +317,8 @@ func (w *writer) loop(l *line, closing <-chan struct{}) {
 			clear(w.group)
 		case k := <-w.keeper.requests:
 			w.keeper.answers <- w.resetLog(k)
+		case r := <-w.eraser.last:
+			r.done <- w.emptyLast(r.segment)
 		case <-closing:
 			return
 		}
