@@ -89,6 +89,22 @@ func (e *Endpoint) Attempt(ctx context.Context, messageID string) (Outgoing, err
 	return out, failure
 }
 
+// Abandon stops the attempts of a message that has no outcome yet: it is
+// abandoned, which says nothing about whether the peer got it
+// (06#outbox-sender). Any other is returned as it is. Code: invalid_argument for
+// an unknown message.
+func (e *Endpoint) Abandon(ctx context.Context, messageID string) (Outgoing, error) {
+	now, err := e.now()
+	if err != nil {
+		return Outgoing{}, err
+	}
+	entry, err := e.node.Abandon(ctx, messageID, now)
+	if err != nil {
+		return Outgoing{}, err
+	}
+	return e.viewOutgoing(ctx, entry)
+}
+
 // RetryDue makes every attempt that is due and returns how many a relay
 // accepted. What an attempt fails with is kept in its entry.
 func (e *Endpoint) RetryDue(ctx context.Context) (accepted int, err error) {

@@ -43,6 +43,7 @@ func (tx *Tx) Retries() (map[string]int64, error) {
 
 // Quarantined is an inbox entry that was given up.
 type Quarantined struct {
+	ID       int64 // of the record, given by the store
 	StreamID string
 	Packet   []byte // canonical JSON
 	Code     string // of the last failure
@@ -59,8 +60,16 @@ func (tx *Tx) AddQuarantine(q Quarantined) error {
 
 // Quarantine returns the recorded entries, oldest first.
 func (tx *Tx) Quarantine() ([]Quarantined, error) {
-	return rows(tx, func(r scanner) (q Quarantined, err error) { return q, r.Scan(&q.StreamID, &q.Packet, &q.Code, &q.At) },
-		"SELECT stream_id, packet, code, at FROM quarantine ORDER BY seq")
+	return rows(tx, func(r scanner) (q Quarantined, err error) {
+		return q, r.Scan(&q.ID, &q.StreamID, &q.Packet, &q.Code, &q.At)
+	},
+		"SELECT seq, stream_id, packet, code, at FROM quarantine ORDER BY seq")
+}
+
+// DropQuarantined removes a recorded entry, and reports whether there was one.
+func (tx *Tx) DropQuarantined(id int64) (bool, error) {
+	n, err := tx.exec("DELETE FROM quarantine WHERE seq = ?", id)
+	return n > 0, err
 }
 
 // Audit says what became of a packet that was not delivered.

@@ -51,6 +51,7 @@ func entries() []entry {
 		{groupMessages, []string{"read"}, newReadCmd},
 		{groupMessages, []string{"listen"}, newListenCmd},
 		{groupMessages, []string{"outbox"}, newOutboxCmd},
+		{groupMessages, []string{"quarantine"}, newQuarantineCmd},
 		{groupInspect, []string{"explain"}, newExplainCmd},
 		{groupInspect, []string{"profile"}, newProfileCmd},
 		{groupInspect, []string{"packet"}, newPacketCmd},

@@ -67,6 +67,12 @@ func TestJSONContract(t *testing.T) {
 	s.must("--as", "alice", "pull")
 	do("--as", "alice", "outbox", "list")
 	do("--as", "alice", "outbox", "show", message)
+	do("--as", "alice", "outbox", "retry", message)
+	do("--as", "alice", "outbox", "abandon", message)
+	s.quarantine("alice", `{"a":1}`)
+	do("--as", "alice", "quarantine", "list")
+	do("--as", "alice", "quarantine", "show", "1")
+	do("--as", "alice", "quarantine", "drop", "1", "--yes")
 
 	do("profile", "list")
 	do("profile", "show", "commerce")
@@ -281,7 +287,7 @@ func mismatchMembers(schema map[string]any, doc map[string]any, at string) strin
 }
 
 // quantities lists the members that are integers and no times.
-var quantities = []string{
+var quantities = []string{"number",
 	"seq", "kel_seq", "signature_seq", "in_s", "retry_after_s", "backlog", "generation", "identities", "quarantined", "strangers",
 	"entries", "bytes", "entries_most", "bytes_most", "stored_bytes", "size", "seed", "delay_ms",
 	"count", "accepted", "accepted_per_second", "accepted_bytes", "events", "events_missing", "duration_ms", "opening_ms",

@@ -1,0 +1,53 @@
+package core
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/packet"
+	"github.com/ace-toolkit/ace/core/store"
+)
+
+// Quarantined is an inbox entry that was given up after MAX_FETCH_ATTEMPTS
+// fetches (06#receive-pipeline). It is acknowledged at the relay, so this is the
+// only copy.
+type Quarantined struct {
+	ID       int64
+	StreamID string
+	Packet   []byte // canonical JSON, untrusted and still encrypted
+	Code     string // of the last failure
+	At       int64
+	// What the packet states, "" and 0 when it does not decode.
+	MessageID, From string
+	Timestamp       int64
+}
+
+// Quarantine returns the entries that were given up, oldest first. The newest
+// 100 are kept.
+func (e *Endpoint) Quarantine(ctx context.Context) (list []Quarantined, err error) {
+	var kept []store.Quarantined
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		kept, err = tx.Quarantine()
+		return err
+	})
+	for _, k := range kept {
+		q := Quarantined{ID: k.ID, StreamID: k.StreamID, Packet: k.Packet, Code: k.Code, At: k.At}
+		if p, err := packet.Decode(k.Packet); err == nil {
+			q.MessageID, q.From, q.Timestamp = p.MessageID, p.From, p.Timestamp
+		}
+		list = append(list, q)
+	}
+	return list, err
+}
+
+// DropQuarantined removes an entry that was given up, for good. Code:
+// invalid_argument for an unknown one.
+func (e *Endpoint) DropQuarantined(ctx context.Context, id int64) error {
+	return e.store.Update(ctx, func(tx *store.Tx) error {
+		found, err := tx.DropQuarantined(id)
+		if err == nil && !found {
+			err = fault.New(fault.InvalidArgument, "nothing in quarantine has the number %d", id)
+		}
+		return err
+	})
+}

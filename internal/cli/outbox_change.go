@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+)
+
+func newOutboxRetryCmd(a *app) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "retry MESSAGE_ID... | --all",
+		Short: "Attempt messages now that wait for their next attempt",
+		Long: `Attempt messages now, whenever their next attempt would be due. The start of a
+message ID is enough, at least 8 characters. A message that has its outcome
+stays as it is.`,
+	}
+	c.Flags().BoolVar(&all, "all", false, "every message without an outcome")
+	return a.leaf(c, 0, -1, []any{outgoingAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
+		return runOutboxRetry(ctx, a, args, all)
+	})
+}
+
+func newOutboxAbandonCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "abandon MESSAGE_ID...",
+		Short: "Stop attempting messages",
+		Long: `Stop attempting messages for good. A relay may have taken one already: whether
+it arrives is then unknown, unless its receipt comes. A thread that it kept busy
+is free again.`,
+	}
+	return a.leaf(c, 1, -1, []any{outgoingAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
+		return runOutboxAbandon(ctx, a, args)
+	})
+}
+
+func runOutboxRetry(ctx context.Context, a *app, ids []string, all bool) error {
+	if all == (len(ids) > 0) {
+		return usagef("name messages, or all of them with --all")
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	if all {
+		if ids, err = s.unsettled(ctx); err != nil {
+			return err
+		}
+	}
+	return a.forEach(ctx, ids, func(id string) error {
+		out, err := s.outgoing(ctx, id)
+		if err != nil {
+			return err
+		}
+		if out.SettledAt == 0 {
+			if out, err = s.attempt(ctx, out); err != nil {
+				return hintf(err, "the message stays queued: ace outbox show %s", out.MessageID)
+			}
+		}
+		return a.print(newOutgoingAnswer(out))
+	})
+}
+
+// unsettled returns the IDs of the messages without an outcome, oldest first.
+func (s *session) unsettled(ctx context.Context) (ids []string, err error) {
+	entries, err := s.Outbox(ctx)
+	for _, e := range entries {
+		if e.SettledAt == 0 {
+			ids = append(ids, e.MessageID)
+		}
+	}
+	return ids, err
+}
+
+func runOutboxAbandon(ctx context.Context, a *app, ids []string) error {
+	s, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return a.forEach(ctx, ids, func(id string) error {
+		out, err := s.outgoing(ctx, id)
+		if err != nil {
+			return err
+		}
+		if out.SettledAt != 0 {
+			return a.print(newOutgoingAnswer(out))
+		}
+		if err := a.confirm(ctx, "Stop attempting "+out.MessageID+" ("+abandonRisk(out)+")?"); err != nil {
+			return err
+		}
+		if out, err = s.Abandon(ctx, out.MessageID); err != nil {
+			return err
+		}
+		return a.print(newOutgoingAnswer(out))
+	})
+}
+
+// abandonRisk says what is known of a message that is about to be abandoned.
+func abandonRisk(out core.Outgoing) string {
+	if out.State == core.StateRelayed {
+		return "a relay has it: it may still arrive"
+	}
+	return "no relay has taken it"
+}
