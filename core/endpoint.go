@@ -1,7 +1,8 @@
 // Package core is the endpoint of ACE: one local identity, its durable store,
 // and the operations an agent performs over relays.
 //
-// Start with [Open], then [Endpoint.Publish]. A peer is found with
+// An identity comes from package keystore, which keeps its keys, or from
+// [kel.Ephemeral] for a test. Start with [Open], then [Endpoint.Publish]. A peer is found with
 // [Endpoint.Resolve] and [Endpoint.Lookup] and asked with [Endpoint.Connect].
 // Messages go out with [Endpoint.Enqueue] and [Endpoint.Attempt], and come in
 // with [Endpoint.Pull] or [Endpoint.Listen]; the rest reads what the store
@@ -27,12 +28,14 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// Config says who the endpoint is and how it behaves. Identity, StorePath and
-// VaultKey are required.
+// Config says who the endpoint is and how it behaves. Identity is required.
 type Config struct {
-	Identity  *kel.Identity
-	StorePath string      // the SQLite file; its folder is 0700
-	VaultKey  *suite.Seed // seals prekey seeds in the store
+	Identity *kel.Identity
+	// StorePath is the SQLite file, in a folder of mode 0700. Without one ("")
+	// the store is in memory: for tests, and for agents that end with their
+	// process, whose peers then send to nobody.
+	StorePath string
+	VaultKey  *suite.Seed // seals prekey seeds in the store; required with StorePath
 	// Relay is the canonical URL of the home relay. Its owner configured it, so
 	// the blocked-address policy does not apply to it. Without one ("") the
 	// endpoint can do what needs only the store.
@@ -90,7 +93,7 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.store, err = store.Open(ctx, c.StorePath, c.VaultKey); err != nil {
+	if e.store, err = openStore(ctx, c); err != nil {
 		return nil, err
 	}
 	e.client = relayclient.New(relayclient.Config{Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}})
@@ -103,6 +106,19 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// openStore opens the endpoint's store, one in memory under a key of its own.
+func openStore(ctx context.Context, c Config) (*store.Store, error) {
+	if c.VaultKey != nil {
+		return store.Open(ctx, c.StorePath, c.VaultKey)
+	}
+	if c.StorePath != "" {
+		return nil, fault.New(fault.InvalidArgument, "the store %s needs its vault key", c.StorePath)
+	}
+	vault := suite.NewSeed()
+	defer vault.Destroy()
+	return store.Open(ctx, "", vault)
 }
 
 // Close closes the store and drops the connections kept to relays.

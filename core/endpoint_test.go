@@ -73,17 +73,6 @@ type agent struct {
 	root   *suite.SigningKey
 }
 
-func official(t *testing.T, id string) *profile.Manifest {
-	t.Helper()
-	for _, m := range profile.Official() {
-		if m.ID == id {
-			return m
-		}
-	}
-	t.Fatalf("no official profile %s", id)
-	return nil
-}
-
 func newKey() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
 
 func newAgent(t *testing.T, r *relay, card descriptor.CardRecord) *agent {
@@ -99,7 +88,7 @@ func newAgent(t *testing.T, r *relay, card descriptor.CardRecord) *agent {
 	}
 	a := &agent{t: t, root: root, config: core.Config{
 		Identity: kel.NewIdentity(state, key), StorePath: filepath.Join(t.TempDir(), "ace", "store.db"), VaultKey: suite.NewSeed(),
-		Relay: r.url, Profiles: []*profile.Manifest{official(t, profile.TextID)}, Card: card, Loopback: true, Clock: r.clock, ReceiveBy: "test",
+		Relay: r.url, Profiles: []*profile.Manifest{profile.OfficialByID(profile.TextID)}, Card: card, Loopback: true, Clock: r.clock, ReceiveBy: "test",
 	}}
 	a.open()
 	t.Cleanup(func() { a.Close() })
@@ -146,7 +135,7 @@ func (a *agent) pull() (kinds []string) {
 
 func (a *agent) send(to *agent, text string) core.Outgoing {
 	a.t.Helper()
-	out, err := a.Enqueue(a.t.Context(), core.OutMessage{To: to.ACEID(), Body: textBody(text)})
+	out, err := a.Enqueue(a.t.Context(), core.OutMessage{To: to.ACEID(), Body: profile.TextBody(text)})
 	if err == nil {
 		out, err = a.Attempt(a.t.Context(), out.MessageID)
 	}
@@ -154,10 +143,6 @@ func (a *agent) send(to *agent, text string) core.Outgoing {
 		a.t.Fatal(err)
 	}
 	return out
-}
-
-func textBody(text string) wire.Value {
-	return wire.NewObject(wire.M("message", wire.NewString(text)))
 }
 
 func open() descriptor.CardRecord   { return descriptor.CardRecord{Contact: "open"} }
@@ -213,7 +198,7 @@ func TestMainJob(t *testing.T) {
 	}
 	wantKinds(t, alice.pull(), core.EventMessage)
 	inbox, err := alice.Inbox(t.Context(), core.InboxFilter{Unhandled: true})
-	if err != nil || len(inbox) != 1 || !inbox[0].Body.Equal(textBody("hello")) {
+	if err != nil || len(inbox) != 1 || !inbox[0].Body.Equal(profile.TextBody("hello")) {
 		t.Fatalf("inbox %+v: %v", inbox, err)
 	}
 	wantKinds(t, bob.pull(), core.EventReceipt)

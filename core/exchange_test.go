@@ -252,7 +252,7 @@ func TestRetryDue(t *testing.T) {
 	r := newRelay(t)
 	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
 	befriend(bob, alice)
-	out, err := bob.Enqueue(t.Context(), core.OutMessage{To: alice.ACEID(), Body: textBody("x")})
+	out, err := bob.Enqueue(t.Context(), core.OutMessage{To: alice.ACEID(), Body: profile.TextBody("x")})
 	if err != nil || out.State != core.StateQueued {
 		t.Fatalf("%+v: %v", out, err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
-	"github.com/ace-toolkit/ace/core/ownerfile"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/relayclient"
 	"github.com/ace-toolkit/ace/core/store"
@@ -57,15 +56,15 @@ func (r *PullReport) add(result delivery.Result) {
 // runs. The report is valid also beside an error. Codes: lock_busy, which names
 // the holder, storage_failed, and those of 07#client-rules.
 func (e *Endpoint) Pull(ctx context.Context, max int, on func(Event)) (PullReport, error) {
-	lock, err := e.lockReceive()
+	release, err := e.lockReceive()
 	if err != nil {
 		return PullReport{}, err
 	}
 	report, err := e.drain(ctx, max, on)
-	return report, errors.Join(err, lock.Release())
+	return report, errors.Join(err, release())
 }
 
-func (e *Endpoint) lockReceive() (*ownerfile.Lock, error) {
+func (e *Endpoint) lockReceive() (release func() error, err error) {
 	now, err := e.now()
 	if err != nil {
 		return nil, err
@@ -114,7 +113,7 @@ func (e *Endpoint) registerAgain(ctx context.Context) error {
 // row (07#client-rules), not_registered when a registration does not help,
 // storage_failed.
 func (e *Endpoint) Listen(ctx context.Context, on func(Event)) error {
-	lock, err := e.lockReceive()
+	release, err := e.lockReceive()
 	if err != nil {
 		return err
 	}
@@ -123,7 +122,7 @@ func (e *Endpoint) Listen(ctx context.Context, on func(Event)) error {
 	if ctx.Err() != nil {
 		err = nil
 	}
-	return errors.Join(err, lock.Release())
+	return errors.Join(err, release())
 }
 
 // listening is one Listen.

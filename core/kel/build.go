@@ -21,6 +21,26 @@ func Incept(root *suite.SigningKey, next string, ts int64) (*State, error) {
 	return appendEvent(nil, root, Event{Type: Inception, TS: ts, Key: key, Next: next})
 }
 
+// Ephemeral makes an identity whose root and next root are forgotten at once: it
+// signs for MAX_SIGNING_KEY_LIFETIME seconds from now on and can never be
+// rotated or recovered. It is for tests, and for agents that end with their
+// process. Code: invalid_argument for a broken clock.
+func Ephemeral(now int64) (*Identity, error) {
+	root, next, signing := newKey(), newKey(), newKey()
+	defer root.Destroy()
+	defer next.Destroy()
+	log, err := Incept(root, Commitment(wire.SchemeMLDSA65, next.PublicKey()), now)
+	if err == nil {
+		log, err = log.Delegate(root, signing.PublicKey(), now, now+wire.MaxSigningKeyLifetime)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return NewIdentity(log, signing), nil
+}
+
+func newKey() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
+
 // Delegate appends a dlg, signed by the current root, that delegates key at ts
 // until notAfter, both in Unix seconds; 0 is no end.
 //

@@ -24,6 +24,16 @@ func Official() []*Manifest {
 	return all
 }
 
+// OfficialByID returns the official manifest with the given ID, nil for none.
+func OfficialByID(id string) *Manifest {
+	for _, m := range Official() {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
 func official(name string) *Manifest {
 	data, err := officialFiles.ReadFile("official/" + name + ".json")
 	if err != nil {

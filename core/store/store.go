@@ -9,7 +9,8 @@
 //
 // Several processes may open one store. A writer waits its turn for a few
 // seconds and then fails with lock_busy; every other failure is storage_failed.
-// The receive role is held by one process at a time ([Store.LockReceive]).
+// The receive role is held by one process at a time ([Store.LockReceive]). A
+// store of no path is in memory and gone when it closes.
 package store
 
 import (
@@ -43,6 +44,7 @@ type Store struct {
 	writer *sql.DB
 	reader *sql.DB
 	scrub  atomic.Bool // rows were deleted whose bytes have to leave the files
+	held   atomic.Bool // the receive role of a store in memory is
 }
 
 // Tx is one transaction. It is valid only inside the function it was given to.
@@ -55,9 +57,13 @@ type Tx struct {
 
 // Open opens the store at path, making it and its folder when they are not
 // there. The folder has to be 0700 and the file 0600, both owned by the user.
-// The vault key, which is not kept, seals prekey seeds. Codes: storage_failed,
-// lock_busy.
+// The vault key, which is not kept, seals prekey seeds. Without a path ("") the
+// store is in memory: for tests, and for agents that keep nothing. Codes:
+// storage_failed, lock_busy.
 func Open(ctx context.Context, path string, vaultKey *suite.Seed) (*Store, error) {
+	if path == "" {
+		return openMemory(ctx, vaultKey)
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fault.Wrap(fault.StorageFailed, err)
@@ -98,11 +104,18 @@ func prepareFile(path string) error {
 }
 
 // LockReceive takes the receive role of this store, which one process has at a
-// time, and leaves command and now, in Unix seconds, for others to read.
-// Release it at the end. Codes: lock_busy, which names the holder, and
+// time, and leaves command and now, in Unix seconds, for others to read. Call
+// release at the end. Codes: lock_busy, which names the holder, and
 // storage_failed.
-func (s *Store) LockReceive(command string, now int64) (*ownerfile.Lock, error) {
-	return ownerfile.Acquire(s.path+"-receive.lock", command, now)
+func (s *Store) LockReceive(command string, now int64) (release func() error, err error) {
+	if s.path == "" {
+		return s.lockMemory()
+	}
+	lock, err := ownerfile.Acquire(s.path+"-receive.lock", command, now)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
 }
 
 func (s *Store) prepare(ctx context.Context) error {

@@ -172,7 +172,7 @@ func TestReceiveLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ace", "store.db")
 	key := suite.NewSeed()
 	a, b := open(t, path, key), open(t, path, key)
-	lock, err := a.LockReceive("ace listen", 7)
+	release, err := a.LockReceive("ace listen", 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +181,14 @@ func TestReceiveLock(t *testing.T) {
 	if !errors.As(err, &e) || e.Code != fault.LockBusy || e.Holder == nil || !strings.Contains(e.Holder.Command, "ace listen") {
 		t.Fatalf("second lock: %v", err)
 	}
-	if err := lock.Release(); err != nil {
+	if err := release(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := b.LockReceive("ace pull", 9)
+	release, err = b.LockReceive("ace pull", 9)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Release(); err != nil {
+	if err := release(); err != nil {
 		t.Fatal(err)
 	}
 }

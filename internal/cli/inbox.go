@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -81,11 +82,7 @@ func newMessageAnswer(m core.Message) messageAnswer {
 func (r messageAnswer) preview() string {
 	v, err := wire.Parse(r.Untrusted.Body, wire.MaxJSONDepth)
 	if err == nil && r.Type == profileText {
-		if text, ok := v.Get("message"); ok {
-			if s, ok := text.AsString(); ok {
-				return s
-			}
-		}
+		return profile.TextOf(v)
 	}
 	return string(r.Untrusted.Body)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -250,5 +251,5 @@ func textBody(text string) (wire.Value, error) {
 	if strings.ToValidUTF8(text, "") != text {
 		return wire.Value{}, usagef("the text is not valid UTF-8")
 	}
-	return wire.NewObject(wire.M("message", wire.NewString(text))), nil
+	return profile.TextBody(text), nil
 }

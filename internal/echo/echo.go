@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,15 +21,11 @@ import (
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/suite"
-	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // Prefix begins every answer. A text that begins with it is an answer already
 // and gets none, or two such agents would never end.
 const Prefix = "echo: "
-
-// lifetime is that of the signing key in seconds. Nothing renews it.
-const lifetime = wire.MaxSigningKeyLifetime
 
 // maxText bounds an answer in characters, as the manifest of ace:text:1 does.
 const maxText = 262144
@@ -61,13 +56,13 @@ func Start(ctx context.Context, c Config) (*Agent, error) {
 	if c.Clock == nil {
 		c.Clock = func() int64 { return time.Now().Unix() }
 	}
-	identity, err := newIdentity(c.Clock())
+	identity, err := kel.Ephemeral(c.Clock())
 	if err != nil {
 		return nil, err
 	}
 	endpoint, err := core.Open(ctx, core.Config{
 		Identity: identity, StorePath: filepath.Join(c.Dir, "store.db"), VaultKey: suite.NewSeed(),
-		Relay: c.Relay, Profiles: textOnly(), Loopback: true, Clock: c.Clock, ReceiveBy: "echo",
+		Relay: c.Relay, Profiles: []*profile.Manifest{profile.OfficialByID(profile.TextID)}, Loopback: true, Clock: c.Clock, ReceiveBy: "echo",
 		Card: descriptor.CardRecord{
 			Contact: descriptor.ContactOpen,
 			Card:    descriptor.Card{Description: "Answers every text with the same text."},
@@ -94,25 +89,6 @@ func (a *Agent) Close() error {
 	a.stop()
 	a.tasks.Wait()
 	return a.endpoint.Close()
-}
-
-func newIdentity(now int64) (*kel.Identity, error) {
-	root, signing := suite.NewSigningKey(suite.NewSeed()), suite.NewSigningKey(suite.NewSeed())
-	defer root.Destroy()
-	next := suite.NewSigningKey(suite.NewSeed())
-	defer next.Destroy()
-	log, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, next.PublicKey()), now)
-	if err == nil {
-		log, err = log.Delegate(root, signing.PublicKey(), now, now+lifetime)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return kel.NewIdentity(log, signing), nil
-}
-
-func textOnly() []*profile.Manifest {
-	return slices.DeleteFunc(profile.Official(), func(m *profile.Manifest) bool { return m.ID != profile.TextID })
 }
 
 // listen follows the inbox, also of a relay that fails for long.
@@ -143,9 +119,8 @@ func (a *Agent) on(ctx context.Context, e core.Event) {
 }
 
 func (a *Agent) answer(ctx context.Context, m core.Message) {
-	member, _ := m.Body.Get("message")
-	text, ok := member.AsString()
-	if !ok || m.Type != profile.TextType || strings.HasPrefix(text, Prefix) {
+	text := profile.TextOf(m.Body)
+	if m.Type != profile.TextType || strings.HasPrefix(text, Prefix) {
 		return
 	}
 	// A peer that was let in has given a permit, and who takes it back wants no
@@ -153,7 +128,7 @@ func (a *Agent) answer(ctx context.Context, m core.Message) {
 	// that comes twice from being answered twice.
 	_, _ = a.endpoint.Enqueue(ctx, core.OutMessage{
 		To: m.From, Type: profile.TextType, ThreadID: m.ThreadID, RequestID: m.MessageID,
-		Body: wire.NewObject(wire.M("message", wire.NewString(cut(Prefix+text, maxText)))),
+		Body: profile.TextBody(cut(Prefix+text, maxText)),
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -64,11 +65,11 @@ type person struct {
 
 func newPerson(t *testing.T, relay string) *person {
 	t.Helper()
-	id, err := newIdentity(time.Now().Unix())
+	id, err := kel.Ephemeral(time.Now().Unix())
 	must(t, err)
 	e, err := core.Open(t.Context(), core.Config{
 		Identity: id, StorePath: filepath.Join(t.TempDir(), "person", "store.db"), VaultKey: suite.NewSeed(),
-		Relay: relay, Profiles: textOnly(), Loopback: true,
+		Relay: relay, Profiles: []*profile.Manifest{profile.OfficialByID(profile.TextID)}, Loopback: true,
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, e.Close()) })
