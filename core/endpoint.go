@@ -2,11 +2,12 @@
 // and the operations an agent performs over relays.
 //
 // An identity comes from package keystore, which keeps its keys, or from
-// [kel.Ephemeral] for a test. Start with [Open], then [Endpoint.Publish]. A peer is found with
-// [Endpoint.Resolve] and [Endpoint.Lookup] and asked with [Endpoint.Connect].
-// Messages go out with [Endpoint.Enqueue] and [Endpoint.Attempt], and come in
-// with [Endpoint.Pull] or [Endpoint.Listen]; the rest reads what the store
-// holds. Every failure carries a code of 06#error-codes.
+// [kel.Ephemeral] for a test. Start with [Open], then [Endpoint.Publish]. A peer
+// is found with [Endpoint.Resolve] and [Endpoint.Lookup] and asked with
+// [Endpoint.Connect]. Messages go out with [Endpoint.Enqueue] and
+// [Endpoint.Attempt], and come in with [Endpoint.Pull] or [Endpoint.Listen]; the
+// rest reads what the store holds. The examples begin there. Every failure
+// carries a code of 06#error-codes.
 //
 // The endpoint owns the clock: it reads it once for each operation, and once
 // for each packet it receives. The root key is never needed here.
