@@ -28,7 +28,7 @@ race_tests() {
 # crash_round is a short round of the crash harness; make crash KILLS=10000 is
 # the long one.
 crash_round() {
-  go vet -tags failpoint ./internal/failpoint ./relaysvc/... ./cmd/ace
+  go vet -tags failpoint ./internal/failpoint ./core/... ./relaysvc/... ./cmd/ace
   go test ./internal/crash -count=1 -run 'TestCrash$' -kills "$CRASH_KILLS" -timeout 5m -v
 }
 

@@ -222,7 +222,7 @@ func New(c Config) (*Server, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	c.Clock, c.Timeouts.Sweep = failpoint.Clock(c.Clock), failpoint.Every(c.Timeouts.Sweep)
+	c.Timeouts.Sweep = failpoint.Every(c.Timeouts.Sweep)
 	s := &Server{
 		config:      c,
 		audience:    c.PublicURL,

@@ -14,6 +14,7 @@ import (
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // The bounds of what is read of a body, in bytes. A lookup returns an object of
@@ -94,7 +95,9 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 			return nil, err
 		}
 	}
+	failpoint.Here(failpoint.Request)
 	res, err := pool.Do(req)
+	failpoint.Here(failpoint.Requested)
 	if err != nil {
 		err = unavailable(err)
 		if kept && isSignedGet(r) {

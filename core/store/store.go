@@ -29,6 +29,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
 	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // busyMilliseconds is how long a transaction waits for another process.
@@ -173,8 +174,14 @@ func (s *Store) run(ctx context.Context, db *sql.DB, f func(*Tx) error) error {
 	if err := f(tx); err != nil {
 		return err
 	}
+	if db == s.writer {
+		failpoint.Here(failpoint.Save)
+	}
 	if err := begun.Commit(); err != nil {
 		return failed(ctx, err)
+	}
+	if db == s.writer {
+		failpoint.Here(failpoint.Saved)
 	}
 	if tx.scrub {
 		s.scrub.Store(true)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
 )
 
 func newContactCmd(a *app) *cobra.Command {
@@ -137,6 +138,7 @@ func (r contactAnswer) news(p *page) string {
 
 const (
 	statePending  = "pending"  // one side has asked
+	stateAdmitted = "admitted" // each may send to the other
 	stateRejected = "rejected" // the other has declined, and the table forgot it
 )
 
@@ -151,7 +153,7 @@ func (r contactList) text(p *page) {
 
 func runContactList(ctx context.Context, a *app, state string) error {
 	switch state {
-	case "", statePending, "admitted", "blocked":
+	case "", statePending, stateAdmitted, "blocked":
 	default:
 		return usagef("--state is pending, admitted or blocked, not %q", state)
 	}
@@ -191,10 +193,28 @@ func runContactAccept(ctx context.Context, a *app, typed, name string) error {
 		}
 	}
 	c, err := s.Accept(ctx, from)
+	if errors.Is(err, fault.InvalidArgument) {
+		c, err = s.accepted(ctx, from, err)
+	}
 	if err != nil {
 		return err
 	}
 	return a.print(newContactAnswer(c))
+}
+
+// accepted returns the contact of a peer that was admitted before, so that
+// accepting twice is accepting once, and else that no request waits.
+func (s *session) accepted(ctx context.Context, from string, none error) (core.Contact, error) {
+	contacts, err := s.Contacts(ctx)
+	if err != nil {
+		return core.Contact{}, err
+	}
+	for _, c := range contacts {
+		if c.ACEID == from && c.State == stateAdmitted {
+			return c, nil
+		}
+	}
+	return core.Contact{}, none
 }
 
 // nameRequester names somebody whose request waits, and nobody else.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // IO is what a command sees of the world: streams, terminals, environment,
@@ -44,7 +46,7 @@ func System() IO {
 		Getenv:   os.LookupEnv,
 		Unsetenv: func(name string) { os.Unsetenv(name) },
 		Password: readPassword,
-		Now:      func() int64 { return time.Now().Unix() },
+		Now:      failpoint.Clock(func() int64 { return time.Now().Unix() }),
 	}
 	if o.OutTTY {
 		o.Columns, _, _ = term.GetSize(int(os.Stdout.Fd()))

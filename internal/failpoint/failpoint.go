@@ -1,15 +1,15 @@
-// Package failpoint names the places at which a test lets the relay die. In
+// Package failpoint names the places at which a test lets the program die. In
 // the program that is shipped its functions are empty and cost nothing; built
 // with the tag failpoint, the environment decides:
 //
 //	ACE_FAILPOINT=committed:3   SIGKILL at the third pass of that place
 //	ACE_FAILPOINT=sync-error:3  the third fsync of the store fails
-//	ACE_FAILPOINT_CLOCK=86400   the relay's clock is that many seconds ahead
+//	ACE_FAILPOINT_CLOCK=86400   the clock is that many seconds ahead
 //	ACE_FAILPOINT_SWEEP=20ms    the time between two sweeps
 //	ACE_FAILPOINT_SEGMENT=65536 the length of the packet log's segments, in bytes
 package failpoint
 
-// The places, in the order in which a decision passes them.
+// The places of the relay, in the order in which a decision passes them.
 const (
 	Open       = "open"       // before the store is opened
 	Begin      = "begin"      // before the transaction of a group
@@ -36,7 +36,19 @@ const (
 	PacketSyncError = "packet-sync-error" // of a file of the packet log
 )
 
-// Places returns the places, in order.
+// The places of an endpoint: between every two of them it changes nothing that
+// outlasts it.
+const (
+	Save      = "save"      // before a transaction of the store commits
+	Saved     = "saved"     // after it has
+	Request   = "request"   // before a request to a relay
+	Requested = "requested" // after the relay has begun to answer
+)
+
+// EndpointPlaces returns the places of an endpoint.
+func EndpointPlaces() []string { return []string{Save, Saved, Request, Requested} }
+
+// Places returns the places of the relay, in order.
 func Places() []string {
 	return []string{
 		Open, Begin, Decide, Decided, Written, Committed, Synced, Answered,

@@ -10,7 +10,7 @@ func Here(string) {}
 // Store is called with the folder of the store before it is opened.
 func Store(string) {}
 
-// Clock returns the clock that the relay goes by.
+// Clock returns the clock that the program goes by.
 func Clock(now func() int64) func() int64 { return now }
 
 // Sync is asked before each fsync of the packet log. Its error is what comes of

@@ -75,7 +75,7 @@ func Segment(size int64) int64 {
 	return size
 }
 
-// Clock returns the clock that the relay goes by.
+// Clock returns the clock that the program goes by.
 func Clock(now func() int64) func() int64 {
 	ahead := int64(0)
 	if text, ok := os.LookupEnv("ACE_FAILPOINT_CLOCK"); ok {
