@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -75,9 +74,13 @@ type step struct {
 // command again. It returns how often that was.
 func walk(t *testing.T, scenario func(n int) (steps []step, check func(killed int))) (kills int) {
 	t.Helper()
+	places := failpoint.EndpointPlaces()
+	if testing.Short() { // those in which something has happened that nobody knows of
+		places = []string{failpoint.Saved, failpoint.Requested}
+	}
 	n := 0
 	for at := 0; ; at++ {
-		for _, name := range failpoint.EndpointPlaces() {
+		for _, name := range places {
 			for pass := 1; ; pass++ {
 				n++
 				steps, check := scenario(n)
@@ -258,10 +261,10 @@ func lines(t *testing.T, text string) (list []string) {
 func enough(t *testing.T, kills, least int) {
 	t.Helper()
 	t.Logf("%d kills", kills)
+	if testing.Short() {
+		least /= 2
+	}
 	if kills < least {
 		t.Errorf("%d kills, less than %d", kills, least)
-	}
-	if _, err := os.Stat(scratch); err != nil {
-		t.Error(err)
 	}
 }
