@@ -50,7 +50,8 @@ func newRelayBackupCmd(a *app) *cobra.Command {
 		Long: `Copy the relay's store into a new file, mode 0600, while the relay serves or when
 it does not. The copy is opened and checked to the last packet before it gets its
 name, and the file says in itself whether it can be restored. It holds the
-queued packets, which are sealed, and who they are for.`,
+queued packets, which are sealed, and who they are for. Of a store that its relay
+has closed it is made also where nothing can be written beside it.`,
 		Example: "  ace relay backup -o relay.backup",
 	}
 	target.addTo(c.Flags())
@@ -87,6 +88,14 @@ func runRelayBackup(ctx context.Context, a *app, t *adminTarget, path string) (b
 		return b, err
 	}
 	now := a.io.Now()
+	if relaydb.ReadOnly(t.db()) {
+		made, err := relaydb.BackupFile(ctx, t.db(), path, now)
+		if err == nil {
+			a.warn("nothing can be written to %s: its audit.log has no line of this backup", t.data)
+			a.warnUnguarded(made.Report)
+		}
+		return newRelayBackup(made, path), hintUnfinished(err, t.data)
+	}
 	db, err := relaydb.Open(ctx, t.db(), now)
 	if err != nil {
 		return b, err
@@ -94,10 +103,29 @@ func runRelayBackup(ctx context.Context, a *app, t *adminTarget, path string) (b
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = t.record(now, "backup", path, func() error {
 		made, err := db.Backup(ctx, path, now)
-		b = relayadmin.Backup{Report: relayadmin.NewReport(made.Report), Path: path, SHA256: made.SHA256, Size: made.Size}
+		b = newRelayBackup(made, path)
 		return err
 	})
 	return b, err
+}
+
+func newRelayBackup(b relaydb.Backup, path string) relayadmin.Backup {
+	return relayadmin.Backup{Report: relayadmin.NewReport(b.Report), Path: path, SHA256: b.SHA256, Size: b.Size}
+}
+
+// warnUnguarded says that a relay may have changed what was read.
+func (a *app) warnUnguarded(r relaydb.Report) {
+	if r.Unguarded {
+		a.warn("whether a relay has this store open cannot be told here: there is no lock beside it, or the disk knows none. If one has, what it writes meanwhile may seem to be damage")
+	}
+}
+
+// hintUnfinished says what helps when a store has to be written to first.
+func hintUnfinished(err error, dir string) error {
+	if !errors.Is(err, relaydb.ErrUnfinished) {
+		return err
+	}
+	return hintf(err, "copy the folder to where it can be written to, with cp -a %q COPY, and name that with --data COPY", dir)
 }
 
 // record takes an action without a relay, on the record of what its operator
@@ -118,7 +146,9 @@ func newRelayVerifyCmd(a *app) *cobra.Command {
 		Short: "Check the relay's store, or a backup, to the last packet",
 		Long: `Check the structure of the relay's store, the digest of every packet in it and
 its totals, while the relay serves or when it does not. With FILE, check a
-backup. Exits with 33 when something is wrong.`,
+backup. Exits with 33 when something is wrong.
+
+A store that its relay has closed can be checked where nothing can be written.`,
 	}
 	target.addTo(c.Flags())
 	return a.leaf(c, 0, 1, []any{storeReport{}}, func(ctx context.Context, args []string) error {
@@ -135,8 +165,7 @@ backup. Exits with 33 when something is wrong.`,
 
 func runRelayVerify(ctx context.Context, a *app, t *adminTarget, args []string) (r relayadmin.Report, err error) {
 	if len(args) == 1 {
-		found, err := relaydb.VerifyFile(ctx, args[0], a.io.Now())
-		return relayadmin.NewReport(found), err
+		return a.verifyFile(ctx, args[0])
 	}
 	err = t.admin(a, func(c *relayadmin.Client) (err error) {
 		r, err = c.Verify(ctx)
@@ -148,8 +177,15 @@ func runRelayVerify(ctx context.Context, a *app, t *adminTarget, args []string) 
 	if err := t.needStore(); err != nil {
 		return r, err
 	}
-	found, err := relaydb.VerifyFile(ctx, t.db(), a.io.Now())
-	return relayadmin.NewReport(found), err
+	return a.verifyFile(ctx, t.db())
+}
+
+func (a *app) verifyFile(ctx context.Context, path string) (relayadmin.Report, error) {
+	r, err := relaydb.VerifyFile(ctx, path, a.io.Now())
+	if err == nil {
+		a.warnUnguarded(r)
+	}
+	return relayadmin.NewReport(r), hintUnfinished(err, filepath.Dir(path))
 }
 
 func newRelayRestoreCmd(a *app) *cobra.Command {

@@ -73,8 +73,17 @@ type Change struct {
 type Options struct {
 	// Before is asked before each change. An error is what comes of it instead.
 	Before func(Change) error
+	// ReadOnly is for a log of which nothing is to be changed.
+	ReadOnly bool
 	// SegmentSize is for tests that want many. Default: SegmentSize.
 	SegmentSize int64
+}
+
+func (o Options) flag() int {
+	if o.ReadOnly {
+		return os.O_RDONLY
+	}
+	return os.O_RDWR
 }
 
 // Log is an open log.
@@ -111,7 +120,7 @@ func Open(dir string, id ID, o Options) (*Log, error) {
 		if !strings.HasPrefix(f.Name(), l.prefix()) || !strings.HasSuffix(f.Name(), suffix) {
 			continue
 		}
-		s, err := openSegment(filepath.Join(dir, f.Name()), id)
+		s, err := openSegment(filepath.Join(dir, f.Name()), id, o.flag())
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}

@@ -48,11 +48,11 @@ func segmentHeader(id ID, start int64) []byte {
 
 // openSegment opens a file of the log. It returns nil for one that was being
 // made when the power went.
-func openSegment(path string, id ID) (*segment, error) {
+func openSegment(path string, id ID, flag int) (*segment, error) {
 	if err := ownerfile.CheckFile(path); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		return nil, failure(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 // Backup is a copy of a store and what its check found.
@@ -36,6 +37,30 @@ func (b Backup) Restorable() bool { return len(b.Problems) == 0 }
 func (d *DB) Backup(ctx context.Context, path string, now int64) (Backup, error) {
 	d.copying.Lock()
 	defer d.copying.Unlock()
+	return makeBackup(ctx, path, now, func(partial string) error {
+		defer d.grace.leave(d.grace.enter())
+		// The connection is one of its own: the pool's may write nowhere.
+		return copyStore(ctx, dsn(d.path), d.log, partial)
+	})
+}
+
+// BackupFile is [DB.Backup] of the store at path that no relay has open, where
+// nothing can be written beside it. A store that a relay did not close is
+// refused. Codes: storage_failed, also [ErrUnfinished]; lock_busy.
+func BackupFile(ctx context.Context, path, target string, now int64) (Backup, error) {
+	c, err := openClosed(ctx, path, "ace relay backup", now)
+	if err != nil {
+		return Backup{}, err
+	}
+	if err := c.checkLogFinished(ctx); err != nil {
+		return Backup{}, errors.Join(err, c.close())
+	}
+	b, err := makeBackup(ctx, target, now, func(partial string) error { return copyStore(ctx, c.dsn, c.log, partial) })
+	b.Unguarded = c.unguarded
+	return b, errors.Join(err, c.close())
+}
+
+func makeBackup(ctx context.Context, path string, now int64, copyInto func(partial string) error) (Backup, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return Backup{}, fault.New(fault.StorageFailed, "%s is there already, and a backup replaces nothing", path)
 	}
@@ -44,7 +69,7 @@ func (d *DB) Backup(ctx context.Context, path string, now int64) (Backup, error)
 		return Backup{}, err
 	}
 	defer func() { _ = removeStore(partial) }()
-	if err := d.copyInto(ctx, partial); err != nil {
+	if err := copyInto(partial); err != nil {
 		return Backup{}, err
 	}
 	report, err := seal(ctx, partial, now)
@@ -75,10 +100,10 @@ func makeEmpty(path string) error {
 	return fault.Wrap(fault.StorageFailed, f.Close())
 }
 
-// copyInto needs a connection of its own: the pool's may write nowhere.
-func (d *DB) copyInto(ctx context.Context, path string) error {
-	defer d.grace.leave(d.grace.enter())
-	db, err := sql.Open("sqlite", dsn(d.path))
+// copyStore copies a database into an empty file, with the packets of its log:
+// a backup is one file.
+func copyStore(ctx context.Context, dsn string, log *packetlog.Log, path string) error {
+	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return storage(err)
 	}
@@ -86,18 +111,16 @@ func (d *DB) copyInto(ctx context.Context, path string) error {
 	if _, err = db.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
 		return storage(err)
 	}
-	return d.copyPackets(ctx, path)
+	return copyPackets(ctx, log, path)
 }
 
-// copyPackets puts the packets of the log into a copy of the database: a
-// backup is one file.
-func (d *DB) copyPackets(ctx context.Context, path string) error {
+func copyPackets(ctx context.Context, log *packetlog.Log, path string) error {
 	c, err := openConn(fileURI(path), "synchronous(OFF)", "journal_mode(OFF)")
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	t := &tx{conn: c, log: d.log}
+	t := &tx{conn: c, log: log}
 	if _, err := t.row("SELECT coalesce(max(id), 0) + 1 FROM bodies", nil, &t.nextBody); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func CheckBackup(ctx context.Context, path string) (Report, error) {
 	if _, err := os.Stat(path); err != nil { // SQLite would make it
 		return Report{}, fault.Wrap(fault.StorageFailed, err)
 	}
-	if err := ownerfile.CheckFile(path); err != nil {
+	if err := checkMode(ctx, path); err != nil {
 		return Report{}, err
 	}
 	report, err := verifyClosed(ctx, path)

@@ -7,11 +7,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/ace-toolkit/ace/core/fault"
-	"github.com/ace-toolkit/ace/core/ownerfile"
 	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
@@ -27,6 +25,9 @@ type Report struct {
 	Quarantined int64 // entries put aside because their bytes had changed
 	TakenAt     int64 // when the backup was made; 0 for a store that is none
 	Problems    []string
+	// Unguarded: it could not be told whether a relay has the store open. If one
+	// does, problems may be what it was writing.
+	Unguarded bool
 }
 
 func (r *Report) problem(format string, args ...any) {
@@ -43,46 +44,30 @@ func (d *DB) Verify(ctx context.Context) (Report, error) {
 }
 
 // VerifyFile is [DB.Verify] for a store that no relay has open, or a backup.
-// Codes: storage_failed, lock_busy.
+// It needs to write only where a relay did not close its store.
+// Codes: storage_failed, also [ErrUnfinished]; lock_busy.
 func VerifyFile(ctx context.Context, path string, now int64) (Report, error) {
-	path, err := filepath.EvalSymlinks(path)
+	c, err := openClosed(ctx, path, "ace relay verify", now)
 	if err != nil {
-		return Report{}, fault.Wrap(fault.StorageFailed, err)
-	}
-	if err := ownerfile.CheckFile(path); err != nil {
 		return Report{}, err
 	}
-	// A store has a lock beside it, a backup has none and may be where nothing
-	// can be written.
-	if _, err := os.Stat(path + ".lock"); err == nil {
-		lock, err := ownerfile.Acquire(path+".lock", "ace relay verify", now)
-		if err != nil {
-			return Report{}, err
-		}
-		defer func() { _ = lock.Release() }()
-	}
-	return verifyClosed(ctx, path)
+	r, err := verify(ctx, c.db, c.log)
+	r.Unguarded = c.unguarded && r.TakenAt == 0
+	return r, errors.Join(err, c.close())
 }
 
+// verifyClosed is VerifyFile for a file that nobody else knows.
 func verifyClosed(ctx context.Context, path string) (Report, error) {
-	db, err := sql.Open("sqlite", dsn(path))
-	if err != nil {
-		return Report{}, storage(err)
+	c := newClosed(path)
+	if err := c.open(ctx, false); err != nil {
+		return Report{}, errors.Join(err, c.close())
 	}
-	defer db.Close()
-	if err := checkRelay(ctx, db); err != nil {
-		return Report{}, fault.Wrapf(fault.CodeOf(err), err, "%s", path)
-	}
-	log, err := logOf(ctx, db, path)
-	if err != nil {
-		return Report{}, err
-	}
-	r, err := verify(ctx, db, log)
-	return r, errors.Join(err, log.Close())
+	r, err := verify(ctx, c.db, c.log)
+	return r, errors.Join(err, c.close())
 }
 
 // logOf opens the packet log of a store to read in it.
-func logOf(ctx context.Context, db *sql.DB, path string) (*packetlog.Log, error) {
+func logOf(ctx context.Context, db *sql.DB, path string, readOnly bool) (*packetlog.Log, error) {
 	var id []byte
 	if err := db.QueryRowContext(ctx, "SELECT log_id FROM relay").Scan(&id); err != nil {
 		return nil, storage(err)
@@ -90,25 +75,7 @@ func logOf(ctx context.Context, db *sql.DB, path string) (*packetlog.Log, error)
 	if len(id) != len(packetlog.ID{}) {
 		return nil, fault.New(fault.StorageFailed, "%s names no packet log", path)
 	}
-	return packetlog.Open(filepath.Dir(path), packetlog.ID(id), packetlog.Options{})
-}
-
-// checkRelay refuses a database that is not a store of this version.
-func checkRelay(ctx context.Context, db *sql.DB) error {
-	var have int
-	var relay bool
-	if err := db.QueryRowContext(ctx, `
-SELECT user_version, EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'relay')
-FROM pragma_user_version`).Scan(&have, &relay); err != nil {
-		return storage(err)
-	}
-	switch {
-	case !relay:
-		return fault.New(fault.StorageFailed, "not the store of a relay")
-	case have != version:
-		return fault.New(fault.StorageFailed, "the store has schema version %d, this program knows %d", have, version)
-	}
-	return nil
+	return packetlog.Open(filepath.Dir(path), packetlog.ID(id), packetlog.Options{ReadOnly: readOnly})
 }
 
 func verify(ctx context.Context, db *sql.DB, log *packetlog.Log) (Report, error) {
