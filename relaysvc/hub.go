@@ -2,11 +2,13 @@ package relaysvc
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
 
 // hub knows the open listen streams. It wakes those of an identity when an
@@ -120,24 +122,47 @@ func (h *hub) wake(aceID string) {
 	}
 }
 
-// fence ends the streams of an identity, and lets none open until the returned
-// function is called. When fence returns, no frame is being written any more.
-func (h *hub) fence(aceID string) (lift func()) {
+// supersede takes a decision after which what is open for an identity serves it
+// no more: its streams end when that was taken, or may have been, and go on
+// otherwise. Meanwhile no frame begins and no stream opens; a frame that began
+// before is given up with its stream.
+func (h *hub) supersede(aceID string, decide func() error) (err error) {
+	streams, lift := h.fence(aceID)
+	defer lift()
+	finish := (*stream).end // also when decide panics
+	defer func() {
+		for _, st := range streams {
+			finish(st)
+		}
+	}()
+	if err = decide(); untaken(err) {
+		finish = (*stream).resume
+	}
+	return err
+}
+
+// untaken reports whether a decision is known not to have been taken. What
+// becomes of one that the disk failed at, nobody knows.
+func untaken(err error) bool {
+	var refusal relaydb.Refusal
+	return err != nil && (errors.As(err, &refusal) || !errors.Is(err, fault.StorageFailed))
+}
+
+// fence holds the streams of an identity and returns them, and lets none open
+// until lift is called.
+func (h *hub) fence(aceID string) (streams []*stream, lift func()) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	t := h.topic(aceID)
 	if t.fences == 0 {
 		t.lifted = make(chan struct{})
 	}
 	t.fences++
-	streams := make([]*stream, 0, len(t.streams))
 	for st := range t.streams {
+		st.hold()
 		streams = append(streams, st)
 	}
-	h.mu.Unlock()
-	for _, st := range streams {
-		st.end()
-	}
-	return func() {
+	return streams, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if t.fences--; t.fences == 0 {

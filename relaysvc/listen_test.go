@@ -200,6 +200,28 @@ func TestStreamEndsWithItsRegistration(t *testing.T) {
 	l.wantEnd()
 }
 
+// TestStreamOutlivesWhatIsRefused: a rotation for which the client network has no
+// room, and an unregister that is older than the registration, change nothing.
+func TestStreamOutlivesWhatIsRefused(t *testing.T) {
+	r := start(t, func(c *relaysvc.Config) { c.Timeouts.Heartbeat = time.Hour })
+	a := r.registered()
+	var stored int64
+	r.look("SELECT stored FROM networks", nil, &stored)
+	r.stop()
+	r.run(func(c *relaysvc.Config) { c.Limits.NetworkStored = stored })
+	l := a.listen("-")
+	l.want("connected", "")
+
+	longer := *a
+	longer.delegate(epoch)
+	r.expect("rate_limited", longer.register(epoch+1))
+	r.expect("identity_conflict", a.unregister(epoch))
+	from := strangerID()
+	p := a.packet(from)
+	r.expect("ok", r.send(p, a.permit(from)))
+	l.want("message", string(p))
+}
+
 func TestStreamBounds(t *testing.T) {
 	r := start(t, func(c *relaysvc.Config) { c.Limits.StreamsPerIdentity, c.Limits.Streams = 2, 3 })
 	a, b, c := r.registered(), r.registered(), r.registered()

@@ -95,8 +95,9 @@ func (o Operator) Suspend(ctx context.Context, aceID string, suspended bool) err
 // Purge ends a registration and deletes what its unregister would delete, its
 // queue among it. Codes: unknown_peer, not_registered, storage_failed.
 func (o Operator) Purge(ctx context.Context, aceID string) error {
-	defer o.server.hub.fence(aceID)()
-	return operatorError(o.server.db.Purge(ctx, aceID, o.server.config.Clock()))
+	return operatorError(o.server.hub.supersede(aceID, func() error {
+		return o.server.db.Purge(ctx, aceID, o.server.config.Clock())
+	}))
 }
 
 // SetQuota bounds the queue of one identity; nil gives it the relay's bounds.

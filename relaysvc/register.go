@@ -44,12 +44,13 @@ func (s *Server) register(ctx context.Context, r *relayapi.Registration, network
 		if err != nil || status == relayapi.Idempotent {
 			return err
 		}
-		if status != relayapi.Refreshed {
-			// A stream opened under another registration or delegation
-			// delivers nothing from here on (07#registration).
-			defer s.hub.fence(r.ACEID)()
+		store := func() error { return s.db.Register(ctx, s.toStore(r, network), known(seen)) }
+		if status == relayapi.Refreshed {
+			return stored(store())
 		}
-		return stored(s.db.Register(ctx, s.toStore(r, network), known(seen)))
+		// A stream opened under another registration or delegation delivers
+		// nothing from here on (07#registration).
+		return stored(s.hub.supersede(r.ACEID, store))
 	})
 	return status, err
 }
@@ -116,8 +117,9 @@ func (s *Server) serveUnregister(w http.ResponseWriter, r *request) error {
 			}
 			return conflict
 		}
-		defer s.hub.fence(h.ID)()
-		return s.db.Unregister(r.Context(), c.Caller, c.identity, h.Timestamp, r.now)
+		return s.hub.supersede(h.ID, func() error {
+			return s.db.Unregister(r.Context(), c.Caller, c.identity, h.Timestamp, r.now)
+		})
 	})
 	if err != nil {
 		return err

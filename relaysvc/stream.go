@@ -17,9 +17,11 @@ type stream struct {
 
 	frame sync.Mutex // held while a frame is written
 
-	mu   sync.Mutex
-	over bool // guarded by mu, as what follows
-	out  sink // while frames may be written
+	mu    sync.Mutex
+	over  bool       // guarded by mu, as what follows
+	out   sink       // while frames may be written
+	holds int        // how many decisions no frame begins before
+	moved *sync.Cond // over or holds has changed; its lock is mu
 }
 
 // sink takes the frames of a stream: an answer of net/http, or a connection
@@ -45,7 +47,9 @@ func framed(frame []byte) []byte {
 }
 
 func newStream(slow time.Duration) *stream {
-	return &stream{slow: slow, woken: make(chan time.Time, 1), ended: make(chan struct{})}
+	st := &stream{slow: slow, woken: make(chan time.Time, 1), ended: make(chan struct{})}
+	st.moved = sync.NewCond(&st.mu)
+	return st
 }
 
 // begin lets frames be written to out, and answers false when the stream has
@@ -65,6 +69,21 @@ func (st *stream) poke(now time.Time) {
 	case st.woken <- now:
 	default: // it has not looked since the last time
 	}
+}
+
+// hold lets no frame begin until resume or end. One in progress goes on.
+func (st *stream) hold() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.holds++
+}
+
+// resume ends a hold.
+func (st *stream) resume() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.holds--
+	st.moved.Broadcast()
 }
 
 // end cuts the stream off: a frame in progress is given up, and end returns
@@ -87,6 +106,7 @@ func (st *stream) leave() {
 	if !st.over {
 		st.over = true
 		close(st.ended)
+		st.moved.Broadcast()
 	}
 }
 
@@ -96,6 +116,9 @@ func (st *stream) send(frame []byte) bool {
 	st.frame.Lock()
 	defer st.frame.Unlock()
 	st.mu.Lock()
+	for st.holds > 0 && !st.over {
+		st.moved.Wait()
+	}
 	out := st.out
 	if out != nil {
 		_ = out.SetWriteDeadline(time.Now().Add(st.slow))
