@@ -135,16 +135,36 @@ func (s *Server) setReadDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.Timeouts.Body))
 }
 
-// abandon gives a body up that is refused with err, and returns err. It reads
-// on for a while, because a client that is still writing when the connection
-// closes might never see the answer. One that waits to be told to go on is not
-// told so.
+// abandon gives a body up that is refused with err, whether it comes or not. One
+// that waits to be told to come is not told so.
 func (s *Server) abandon(w http.ResponseWriter, r *request, limit int64, err error) error {
 	w.Header().Set("Connection", "close")
-	if !waitsToSend(r) {
-		_, _ = io.CopyN(io.Discard, r.Body, limit)
+	if waitsToSend(r) || r.ProtoMajor > 1 { // HTTP/2 stops a client by itself
+		return err
 	}
-	return err
+	return &abandoned{err, limit}
+}
+
+// abandoned refuses a request whose body is still to come.
+type abandoned struct {
+	error
+	rest int64 // bytes of it that are read after the answer
+}
+
+// Unwrap returns the refusal.
+func (a *abandoned) Unwrap() error { return a.error }
+
+// readOn sends the answer to a request that was refused with err and reads on
+// for a while where the body is still to come: a client that is writing when the
+// connection closes might never see the answer.
+func readOn(w http.ResponseWriter, r *http.Request, err error) {
+	var a *abandoned
+	if !errors.As(err, &a) {
+		return
+	}
+	if http.NewResponseController(w).Flush() == nil {
+		_, _ = io.CopyN(io.Discard, r.Body, a.rest)
+	}
 }
 
 // waitsToSend reports whether a client holds its body back until the relay asks

@@ -274,6 +274,43 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	}
 }
 
+// TestRefusedWhileTheBodyIsToCome announces a body that is refused whatever is
+// in it, and does not send it. The answer does not wait for the body, and a
+// client that writes all of it before it reads sees the answer too.
+func TestRefusedWhileTheBodyIsToCome(t *testing.T) {
+	r := start(t, func(c *relaysvc.Config) { c.Timeouts.Body = time.Hour })
+	signed := "Content-Type: application/json\r\n"
+	for name, values := range r.registered().signed(kel.ActionBlock, nil) {
+		signed += name + ": " + values[0] + "\r\n"
+	}
+	for _, c := range []struct {
+		name, path, header string
+		length             int
+		want               string
+	}{
+		{"a length beyond the bound", "/v1/send", signed, wire.MaxSendBodyBytes + 1, "payload_too_large"},
+		{"a length beyond a small bound", "/v1/blocks", signed, 200 << 10, "payload_too_large"},
+		{"another content type", "/v1/send", "Content-Type: text/plain\r\n", 100, "invalid_argument"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n", c.path, c.header, c.length)
+			for _, body := range []string{"", strings.Repeat("x", c.length)} {
+				w := r.tap(t)
+				w.write(head + body)
+				got, ok := w.answer()
+				if !ok {
+					t.Fatalf("no answer after %d bytes", len(body))
+				}
+				got.expect(t, c.want)
+				if got.header.Get("Connection") != "close" {
+					t.Error("the connection stays open in the middle of a body")
+				}
+				w.conn.Close()
+			}
+		})
+	}
+}
+
 // TestTimeOfASlowBody lets the time of a request run out while its body comes:
 // it is decided when it is complete, or a nonce could be forgotten by then
 // (07#authentication).

@@ -116,6 +116,7 @@ func (s *Server) answer(to http.ResponseWriter, r *http.Request, find finder) {
 	}
 	if err := s.dispatch(w, r, find); err != nil {
 		s.refuse(w, r, err)
+		readOn(w, r, err)
 	}
 }
 
