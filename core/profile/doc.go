@@ -1,10 +1,10 @@
 // Package profile gives private content its meaning: profile manifests with
 // the bounded schema dialect, their digests, the set of profiles installed at
-// an endpoint, and the shapes that official profiles give to a descriptor's
-// ext (08#08--profiles, 04#extensions).
+// an endpoint, the form of the rules that go beyond a schema, and the shapes that
+// official profiles give to a descriptor's ext (08#08--profiles, 04#extensions).
 //
 // It never fetches or runs anything: a manifest is data that somebody at this
-// endpoint chose to install. Start at [ParseManifest] and [Set].
+// endpoint chose to install. Start at [ParseManifest], [Set] and [Rule].
 package profile
 
 // IDs of the official profiles (08#official-manifests).

@@ -7,17 +7,19 @@ import (
 )
 
 // Set is the profiles installed at an endpoint
-// (08#installation-and-announcement). The core profile always is. Any number
-// of goroutines may read a Set that nobody installs into.
+// (08#installation-and-announcement), and the rules for their messages. The core
+// profile always is. Any number of goroutines may read a Set that nobody
+// installs into.
 type Set struct {
 	manifests []*Manifest         // core first, then in the order of installation
 	types     map[string]*Message // by message type
+	rules     map[string]Rule     // by message type
 }
 
 // NewSet returns the set that holds the core profile alone.
 func NewSet() *Set {
 	core := official("core")
-	s := &Set{types: map[string]*Message{}}
+	s := &Set{types: map[string]*Message{}, rules: map[string]Rule{}}
 	s.add(core)
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/profile/delegation"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -41,14 +42,14 @@ func evalCredential(a *args, now int64) (wire.Value, error) {
 }
 
 func evalDelegationMessage(a *args, now int64) (wire.Value, error) {
-	direction := delegation.Direction(a.r.String("direction"))
+	direction := profile.Direction(a.r.String("direction"))
 	from, to := a.r.String("from"), a.r.String("to")
 	body := a.r.Value("body")
 	log, hasLog := a.r.Optional("senderKel")
 	if err := a.close(); err != nil {
 		return wire.Value{}, err
 	}
-	if direction != delegation.Send && (direction != delegation.Receive || !hasLog) {
+	if direction != profile.Send && (direction != profile.Receive || !hasLog) {
 		return wire.Value{}, fmt.Errorf("%w: direction %q", errCannotEvaluate, direction)
 	}
 	var sender *kel.State

@@ -57,9 +57,11 @@ func (c *Credential) Verify(issuer *kel.State, now int64) error {
 	if now >= c.ExpiresAt {
 		return fault.New(fault.InvalidAuthorization, "credential.expiresAt: passed at %d", now)
 	}
-	claims := c.value.Without("signature").Canonical()
-	return issuer.VerifySignature(Action, c.Signature, c.IssuedAt, now, claims, fault.InvalidAuthorization)
+	return issuer.VerifySignature(Action, c.Signature, c.IssuedAt, now, c.claims(), fault.InvalidAuthorization)
 }
+
+// claims returns what the issuer signs.
+func (c *Credential) claims() []byte { return c.value.Without("signature").Canonical() }
 
 // Build signs a credential from id for subject, valid until expiresAt in Unix
 // seconds, at most 604800 after its issue (delegation#credentials).

@@ -170,25 +170,25 @@ func TestCheckMessage(t *testing.T) {
 	tests := []struct {
 		name     string
 		body     wire.Value
-		d        delegation.Direction
+		d        profile.Direction
 		from, to string
 		sender   *kel.State
 		now      int64
 		want     fault.Code
 	}{
-		{"send", body(c.Value()), delegation.Send, from, to, nil, now, ""},
-		{"receive", body(c.Value()), delegation.Receive, from, to, alice.state, now, ""},
-		{"a forged one is sent unseen", body(tampered(t, c).Value()), delegation.Send, from, to, nil, now, ""},
-		{"clock", body(c.Value()), delegation.Send, from, to, nil, -1, fault.InvalidArgument},
-		{"open body", open, delegation.Send, from, to, nil, now, fault.InvalidBody},
-		{"no credential", wire.NewObject(), delegation.Send, from, to, nil, now, fault.InvalidBody},
-		{"open credential", body(c.Value().With("x", wire.NewInt(1))), delegation.Send, from, to, nil, now, fault.InvalidBody},
-		{"expired", body(c.Value()), delegation.Send, from, to, nil, now + 60, fault.InvalidBody},
-		{"not from the issuer", body(c.Value()), delegation.Send, to, to, nil, now, fault.InvalidBody},
-		{"not to the subject", body(c.Value()), delegation.Send, from, from, nil, now, fault.InvalidBody},
-		{"forged", body(tampered(t, c).Value()), delegation.Receive, from, to, alice.state, now, fault.InvalidBody},
-		{"superseded", body(c.Value()), delegation.Receive, from, to, moved, now, fault.InvalidBody},
-		{"log of another", body(c.Value()), delegation.Receive, from, to, bob.state, now, fault.InvalidBody},
+		{"send", body(c.Value()), profile.Send, from, to, nil, now, ""},
+		{"receive", body(c.Value()), profile.Receive, from, to, alice.state, now, ""},
+		{"a forged one is sent unseen", body(tampered(t, c).Value()), profile.Send, from, to, nil, now, ""},
+		{"clock", body(c.Value()), profile.Send, from, to, nil, -1, fault.InvalidArgument},
+		{"open body", open, profile.Send, from, to, nil, now, fault.InvalidBody},
+		{"no credential", wire.NewObject(), profile.Send, from, to, nil, now, fault.InvalidBody},
+		{"open credential", body(c.Value().With("x", wire.NewInt(1))), profile.Send, from, to, nil, now, fault.InvalidBody},
+		{"expired", body(c.Value()), profile.Send, from, to, nil, now + 60, fault.InvalidBody},
+		{"not from the issuer", body(c.Value()), profile.Send, to, to, nil, now, fault.InvalidBody},
+		{"not to the subject", body(c.Value()), profile.Send, from, from, nil, now, fault.InvalidBody},
+		{"forged", body(tampered(t, c).Value()), profile.Receive, from, to, alice.state, now, fault.InvalidBody},
+		{"superseded", body(c.Value()), profile.Receive, from, to, moved, now, fault.InvalidBody},
+		{"log of another", body(c.Value()), profile.Receive, from, to, bob.state, now, fault.InvalidBody},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

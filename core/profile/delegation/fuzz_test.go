@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/profile/delegation"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -24,11 +25,11 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, d := range []delegation.Direction{delegation.Send, delegation.Receive} {
+		for _, d := range []profile.Direction{profile.Send, profile.Receive} {
 			err := delegation.CheckMessage(v, d, from.state.ACEID(), to.state.ACEID(), from.state, now)
 			if err != nil {
 				wantCode(t, err, fault.InvalidBody)
-			} else if d == delegation.Receive && !v.Equal(body(genuine.Value())) {
+			} else if d == profile.Receive && !v.Equal(body(genuine.Value())) {
 				t.Fatalf("accepted: %s", data)
 			}
 		}
