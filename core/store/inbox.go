@@ -30,6 +30,12 @@ func (tx *Tx) AddMessage(m Message) error {
 		m.MessageID, m.Peer, m.Type, m.ThreadID, m.Body, m.SentAt, m.ReceivedAt, m.Handled)
 }
 
+// HasMessage reports whether there is a delivery record of a peer's message.
+func (tx *Tx) HasMessage(peer, messageID string) (bool, error) {
+	var one int
+	return tx.get("SELECT 1 FROM message WHERE peer = ? AND message_id = ?", []any{peer, messageID}, &one)
+}
+
 // MessageFilter selects messages. Zero members select everything.
 type MessageFilter struct {
 	Peer, Type, ThreadID string

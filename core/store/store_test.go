@@ -116,6 +116,44 @@ func TestStoreOfANewerProgramIsRefused(t *testing.T) {
 	}
 }
 
+// TestOlderStoreIsMigrated opens a file of schema version 1 with a message in it.
+func TestOlderStoreIsMigrated(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ace")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "store.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile("schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{string(first), "PRAGMA user_version = 1",
+		"INSERT INTO message (message_id, peer, type, thread_id, body, sent_at, received_at) VALUES ('m', 'p', 't', '', x'', 1, 2)"} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	update(t, open(t, path, suite.NewSeed()), func(tx *store.Tx) error {
+		kept, err := tx.HasMessage("p", "m")
+		check(t, err, kept, "the message is gone")
+		other, err := tx.HasMessage("q", "m")
+		check(t, err, !other, "a message of another peer")
+		threads, err := tx.Threads("p", "")
+		check(t, err, len(threads) == 0, "threads %v", threads)
+		return nil
+	})
+}
+
 func TestFailedUpdateChangesNothing(t *testing.T) {
 	s := newStore(t)
 	broken := errors.New("broken")
