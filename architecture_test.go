@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	sectionRow = regexp.MustCompile("^\\| `((?:[0-9]{2}|delegation)#[a-z0-9-]+)` \\| (.+) \\|$")
+	sectionRow = regexp.MustCompile("^\\| `((?:[0-9]{2}|delegation|commerce)#[a-z0-9-]+)` \\| (.+) \\|$")
 	quoted     = regexp.MustCompile("`([^`]+)`")
 	layerRow   = regexp.MustCompile("^\\| [0-9] \\| `([^`]+)` \\|")
 )
 
 // TestArchitecture compares ARCHITECTURE.md with the repository: its table has
-// a row for every section of the chapters and of the delegation profile, every
+// a row for every section of the chapters and of the two official profiles, every
 // file that it names is there, and so is every package of the layers.
 func TestArchitecture(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
@@ -50,7 +50,7 @@ func sectionsWithRow(t *testing.T) map[string]bool {
 	for _, slug := range committedSlugs(t) {
 		page, section, _ := strings.Cut(slug, "#")
 		title := strings.HasPrefix(section, page+"--") || strings.HasPrefix(section, page+"-profile-")
-		if (page[0] == '0' || page == "delegation") && !title {
+		if (page[0] == '0' || page == "delegation" || page == "commerce") && !title {
 			want[slug] = true
 		}
 	}

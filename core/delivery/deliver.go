@@ -69,8 +69,12 @@ func (in *incoming) takeIn(tx *store.Tx) error {
 }
 
 // takeMessage stores the delivery record, which is the hand-over too: the
-// application reads the inbox. There is nothing left to complete after a crash.
+// application reads the inbox. It has the rule's commit in its transaction, so
+// there is nothing left to complete after a crash.
 func (in *incoming) takeMessage(tx *store.Tx) error {
+	if err := in.checkRule(tx); err != nil {
+		return err
+	}
 	waiting, err := tx.CountUnhandled()
 	if err != nil {
 		return err
@@ -83,7 +87,10 @@ func (in *incoming) takeMessage(tx *store.Tx) error {
 		Body: in.content.Body.Canonical(), SentAt: in.packet.Timestamp, ReceivedAt: in.now,
 	}
 	in.result.Message = &m
-	return tx.AddMessage(m)
+	if err := tx.AddMessage(m); err != nil {
+		return err
+	}
+	return in.commitRule(tx)
 }
 
 // receiptTarget returns the entry that a receipt answers, zero when there is
@@ -123,6 +130,11 @@ func (in *incoming) takeReceipt(tx *store.Tx) error {
 	}
 	if err := tx.SetReceiptApplied(e.MessageID, in.receipt.Outcome, in.receipt.Prekey); err != nil {
 		return err
+	}
+	if effect.commit {
+		if err := in.n.commitSent(tx, e, in.now); err != nil {
+			return err
+		}
 	}
 	return tx.SaveOutbox(e)
 }

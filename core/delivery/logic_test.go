@@ -14,7 +14,7 @@ import (
 const logicDir = "../../testdata/vectors/logic/"
 
 // runLogic runs the frozen cases and traces of one file. Every case and step has
-// to be answered in full.
+// to be answered in full. A file without cases has no answer.
 func runLogic(t *testing.T, file string, answer func(t *testing.T, r *wire.Reader) wire.Value, start starter) {
 	t.Helper()
 	data, err := os.ReadFile(logicDir + file)
@@ -27,8 +27,12 @@ func runLogic(t *testing.T, file string, answer func(t *testing.T, r *wire.Reade
 	}
 	top := wire.NewReader(doc, file)
 	top.String("description")
-	cases, traces := top.Value("cases").Items(), top.Value("traces").Items()
-	if err := top.Close(); err != nil || len(cases) == 0 || len(traces) == 0 {
+	var cases []wire.Value
+	if answer != nil {
+		cases = top.Value("cases").Items()
+	}
+	traces := top.Value("traces").Items()
+	if err := top.Close(); err != nil || (answer != nil && len(cases) == 0) || len(traces) == 0 {
 		t.Fatalf("%d cases, %d traces: %v", len(cases), len(traces), err)
 	}
 	for _, c := range cases {

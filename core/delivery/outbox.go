@@ -30,7 +30,8 @@ type Message struct {
 // same RequestID to the same peer returns the first entry. Codes:
 // invalid_argument, unsupported_schema (the type is not installed),
 // invalid_body, unknown_peer or a transient code when no descriptor is held and
-// none can be resolved, not_permitted without a valid permit of the peer.
+// none can be resolved, not_permitted without a valid permit of the peer,
+// thread_busy, and those of the profile rule for the type, in this order.
 func (n *Node) Enqueue(ctx context.Context, m Message, now int64) (store.OutboxEntry, error) {
 	content, err := n.content(m)
 	if err != nil {
@@ -55,12 +56,12 @@ func (n *Node) Enqueue(ctx context.Context, m Message, now int64) (store.OutboxE
 			entry = earlier
 			return err
 		}
-		return n.enqueue(tx, entry, now)
+		return n.enqueue(tx, entry, m.Body, now)
 	})
 	return entry, err
 }
 
-func (n *Node) enqueue(tx *store.Tx, entry store.OutboxEntry, now int64) error {
+func (n *Node) enqueue(tx *store.Tx, entry store.OutboxEntry, body wire.Value, now int64) error {
 	p, err := n.loadPeer(tx, entry.Peer, now)
 	if err != nil {
 		return err
@@ -71,6 +72,9 @@ func (n *Node) enqueue(tx *store.Tx, entry store.OutboxEntry, now int64) error {
 	}
 	if permit == nil {
 		return fault.New(fault.NotPermitted, "no valid delivery permit from %s is held", entry.Peer)
+	}
+	if err := n.checkSend(tx, entry, body, now); err != nil {
+		return err
 	}
 	return tx.AddOutbox(entry)
 }

@@ -341,8 +341,36 @@ func newPrekey() []byte {
 // sealPlaintext seals any plaintext to the published prekey of an endpoint.
 func sealPlaintext(to *endpoint, from *kel.Identity, plaintext []byte, now int64) *packet.Packet {
 	to.t.Helper()
-	var key *suite.EncapsulationKey
-	to.view(func(tx *store.Tx) error {
+	p, err := packet.Seal(from, to.id.ACEID(), suite.NewMessageID(), now, plaintext, to.publishedKey())
+	if err != nil {
+		to.t.Fatal(err)
+	}
+	return p
+}
+
+// sealMessage seals a message with a given ID from another endpoint to this one.
+func (e *endpoint) sealMessage(from *endpoint, messageID string, m delivery.Message) *packet.Packet {
+	e.t.Helper()
+	installed, ok := e.set.Type(m.Type)
+	if !ok {
+		e.t.Fatalf("%s is not installed", m.Type)
+	}
+	c := packet.Content{Type: m.Type, SchemaDigest: installed.Digest, ThreadID: m.ThreadID, Body: m.Body, Prekey: newPrekey()}
+	plaintext, err := c.Canonical()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	p, err := packet.Seal(from.id, e.id.ACEID(), messageID, e.world.now, plaintext, e.publishedKey())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return p
+}
+
+// publishedKey is the published prekey of an endpoint.
+func (e *endpoint) publishedKey() (key *suite.EncapsulationKey) {
+	e.t.Helper()
+	e.view(func(tx *store.Tx) error {
 		p, err := delivery.LoadPublished(tx)
 		if err != nil {
 			return err
@@ -351,11 +379,7 @@ func sealPlaintext(to *endpoint, from *kel.Identity, plaintext []byte, now int64
 		key, err = suite.ParseEncapsulationKey(p.Current.PublicKey)
 		return err
 	})
-	p, err := packet.Seal(from, to.id.ACEID(), suite.NewMessageID(), now, plaintext, key)
-	if err != nil {
-		to.t.Fatal(err)
-	}
-	return p
+	return key
 }
 
 // endpointNet is a world as one endpoint reaches it.
