@@ -3,7 +3,6 @@ package keystore
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +41,11 @@ type CreateOptions struct {
 // anything. Codes: invalid_argument, lock_busy, storage_failed,
 // identity_unavailable.
 func Create(o CreateOptions, now int64) (*Store, error) {
+	return o.create(now, func() (*newKeys, error) { return generate(now, o.Lifetime) })
+}
+
+// create writes the keys that generate returns.
+func (o CreateOptions) create(now int64, generate func() (*newKeys, error)) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -60,7 +64,7 @@ func Create(o CreateOptions, now int64) (*Store, error) {
 	if err := removeUnfinished(parent); err != nil {
 		return nil, err
 	}
-	keys, err := generate(now, o.Lifetime)
+	keys, err := generate()
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +103,14 @@ func (o CreateOptions) check() error {
 	if o.Lifetime < 1 || o.Lifetime > wire.MaxSigningKeyLifetime {
 		return fault.New(fault.InvalidArgument, "signing key lifetime of %d s is outside [1, %d]", o.Lifetime, wire.MaxSigningKeyLifetime)
 	}
-	rel, err := filepath.Rel(o.Dir, o.NextRootPath)
+	return checkApart(o.Dir, o.NextRootPath)
+}
+
+// checkApart refuses a next root that would lie beside the root.
+func checkApart(dir, nextRootPath string) error {
+	rel, err := filepath.Rel(dir, nextRootPath)
 	if err == nil && filepath.IsLocal(rel) {
-		return fault.New(fault.InvalidArgument, "the next root must be kept apart from the root, not inside %s", o.Dir)
+		return fault.New(fault.InvalidArgument, "the next root must be kept apart from the root, not inside %s", dir)
 	}
 	return nil
 }
@@ -140,22 +149,28 @@ func commitment(seed *suite.Seed) string {
 
 func (k *newKeys) destroy() {
 	for _, s := range []*suite.Seed{k.root, k.next, k.signing, k.vault} {
-		s.Destroy()
+		if s != nil {
+			s.Destroy()
+		}
 	}
 }
 
 func (k *newKeys) writeNextRoot(o CreateOptions) error {
-	if err := ownerfile.MakeDir(filepath.Dir(o.NextRootPath)); err != nil {
-		return err
-	}
 	text, err := sealKeyFile(kindNextRoot, k.log.ACEID(), o.NextPassphrase, k.next)
 	if err != nil {
 		return err
 	}
 	defer clear(text)
-	err = ownerfile.Create(o.NextRootPath, text)
+	return createNextRoot(o.NextRootPath, text)
+}
+
+func createNextRoot(path string, text []byte) error {
+	if err := ownerfile.MakeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	err := ownerfile.Create(path, text)
 	if errors.Is(err, fs.ErrExist) {
-		return fault.New(fault.InvalidArgument, "%s exists already; a next root is never replaced", o.NextRootPath)
+		return fault.New(fault.InvalidArgument, "%s exists already; a next root is never replaced", path)
 	}
 	return err
 }
@@ -168,21 +183,11 @@ func (k *newKeys) writeDir(o CreateOptions) error {
 		return fault.Wrap(fault.StorageFailed, err)
 	}
 	defer os.RemoveAll(temp) // after the rename there is nothing left to remove
-	root, err := sealKeyFile(kindRoot, k.log.ACEID(), o.Passphrase, k.root)
+	files, err := k.files(o.Passphrase, o.Files)
 	if err != nil {
 		return err
 	}
-	defer clear(root)
-	agent, err := sealKeyFile(kindAgent, k.log.ACEID(), o.Passphrase, k.signing, k.vault)
-	if err != nil {
-		return err
-	}
-	defer clear(agent)
-	files := maps.Clone(o.Files)
-	if files == nil {
-		files = map[string][]byte{}
-	}
-	files[rootFile], files[agentFile], files[logFile] = root, agent, append(k.log.Raw(), '\n')
+	defer clearKeys(files)
 	for name, text := range files {
 		if err := ownerfile.Create(filepath.Join(temp, name), text); err != nil {
 			return err

@@ -8,7 +8,9 @@
 // the root (01#rotation-and-recovery).
 //
 // [Create] makes an identity, [Open] finds it again and [Store.Unlock] gives
-// an endpoint what it signs with. A key file is sealed under a passphrase when
+// an endpoint what it signs with. [Store.Delegate], [Store.Rotate] and
+// [Store.Recover] append to the log and replace keys, all files or none,
+// whenever the process dies. A key file is sealed under a passphrase when
 // there is one; the parameters of the derivation stand in the file.
 //
 // Codes: identity_unavailable for a key that is missing, does not open or does

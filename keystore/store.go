@@ -74,7 +74,11 @@ func (s *Store) Dir() string { return s.dir }
 // do: a clock that is behind takes no identity away. Codes: storage_failed, and
 // identity_unavailable for a log that does not verify.
 func (s *Store) Log(now int64) (*kel.State, error) {
-	text, err := ownerfile.Read(filepath.Join(s.dir, logFile), wire.MaxPublishedAgentBytes)
+	var text []byte
+	err := s.find(logFile, func(path string) (err error) {
+		text, err = ownerfile.Read(path, wire.MaxPublishedAgentBytes)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +104,7 @@ func lastTime(log wire.Value) int64 {
 
 // Encrypted reports whether the keys are sealed under a passphrase.
 func (s *Store) Encrypted() (bool, error) {
-	k, err := readKeyFile(filepath.Join(s.dir, agentFile), kindAgent)
+	k, err := s.keyFile(agentFile, kindAgent)
 	if err != nil {
 		return false, err
 	}
@@ -124,19 +128,32 @@ func (u *Unlocked) Destroy() {
 }
 
 // Unlock opens agent.key with the passphrase, nil for none, and checks that
-// its signing key is the one the log delegates. Codes: identity_unavailable,
-// storage_failed, and those of [Store.Log].
+// its signing key is the one the log delegates. The key signs for as long as
+// the log on disk stays as it is. Codes: identity_unavailable, storage_failed,
+// and those of [Store.Log].
 func (s *Store) Unlock(passphrase []byte, now int64) (*Unlocked, error) {
 	log, err := s.Log(now)
 	if err != nil {
 		return nil, err
 	}
+	u, err := s.unlock(log, passphrase)
+	if err == nil {
+		return u, nil
+	}
+	// Another process may have replaced both files after the first was read.
+	if again, logErr := s.Log(now); logErr == nil && again.LastHash() != log.LastHash() {
+		return s.unlock(again, passphrase)
+	}
+	return nil, err
+}
+
+func (s *Store) unlock(log *kel.State, passphrase []byte) (*Unlocked, error) {
 	seeds, err := s.seeds(agentFile, kindAgent, log, passphrase, 2)
 	if err != nil {
 		return nil, err
 	}
 	defer seeds[0].Destroy()
-	u := &Unlocked{Vault: seeds[1], signer: &signer{key: suite.NewSigningKey(seeds[0])}}
+	u := &Unlocked{Vault: seeds[1], signer: &signer{key: suite.NewSigningKey(seeds[0]), store: s, log: log}}
 	d := log.Delegated()
 	if d == nil || !slices.Equal(d.Key, u.signer.PublicKey()) {
 		u.Destroy()
@@ -153,6 +170,10 @@ func (s *Store) Root(passphrase []byte, now int64) (*suite.SigningKey, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.root(log, passphrase)
+}
+
+func (s *Store) root(log *kel.State, passphrase []byte) (*suite.SigningKey, error) {
 	seeds, err := s.seeds(rootFile, kindRoot, log, passphrase, 1)
 	if err != nil {
 		return nil, err
@@ -166,8 +187,16 @@ func (s *Store) Root(passphrase []byte, now int64) (*suite.SigningKey, error) {
 	return key, nil
 }
 
+func (s *Store) keyFile(name, kind string) (k *keyFile, err error) {
+	err = s.find(name, func(path string) (err error) {
+		k, err = readKeyFile(path, kind)
+		return err
+	})
+	return k, err
+}
+
 func (s *Store) seeds(name, kind string, log *kel.State, passphrase []byte, count int) ([]*suite.Seed, error) {
-	k, err := readKeyFile(filepath.Join(s.dir, name), kind)
+	k, err := s.keyFile(name, kind)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.IdentityUnavailable, err)
 	}
@@ -180,38 +209,16 @@ func (s *Store) seeds(name, kind string, log *kel.State, passphrase []byte, coun
 	return k.open(passphrase, count)
 }
 
-// Lock takes the lock of the identity for a verb that changes it. Code:
-// lock_busy, naming the holder.
+// Lock takes the lock of the identity for a verb that changes it, and brings a
+// change to its end that a dead process has left. Codes: lock_busy, naming the
+// holder, and storage_failed.
 func (s *Store) Lock(command string, now int64) (*ownerfile.Lock, error) {
-	return ownerfile.Acquire(filepath.Join(s.dir, lockFile), command, now)
-}
-
-// NextRoot opens a next-root file and checks that the log commits to it. The
-// caller destroys the seed. Codes: identity_unavailable, storage_failed.
-func NextRoot(path string, log *kel.State, passphrase []byte) (*suite.Seed, error) {
-	k, err := readKeyFile(path, kindNextRoot)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Wrap(fault.IdentityUnavailable, err)
-	}
+	lock, err := ownerfile.Acquire(filepath.Join(s.dir, lockFile), command, now)
 	if err != nil {
 		return nil, err
 	}
-	seeds, err := k.open(passphrase, 1)
-	if err != nil {
-		return nil, err
+	if err := s.settle(); err != nil {
+		return nil, errors.Join(err, lock.Release())
 	}
-	if k.aceID != log.ACEID() || commitment(seeds[0]) != log.Next() {
-		seeds[0].Destroy()
-		return nil, fault.New(fault.IdentityUnavailable, "%s is not the next root that the log commits to", path)
-	}
-	return seeds[0], nil
-}
-
-// signer is a kel.Signer over a key held in memory.
-type signer struct{ key *suite.SigningKey }
-
-func (s *signer) PublicKey() []byte { return s.key.PublicKey() }
-
-func (s *signer) Sign(message []byte, context string) ([]byte, error) {
-	return s.key.Sign(message, context)
+	return lock, nil
 }

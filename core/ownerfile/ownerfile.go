@@ -145,6 +145,30 @@ func write(path string, data []byte, publish func(temp, path string) error) (err
 	return SyncDir(dir)
 }
 
+// Erase overwrites a file with zeros, durably, and removes it. One that is not
+// there is erased already. A disk or a file system that writes elsewhere keeps
+// the old content for some time all the same.
+func Erase(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fault.Wrap(fault.StorageFailed, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		_, err = f.Write(make([]byte, info.Size()))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Remove(path)
+	}
+	return fault.Wrap(fault.StorageFailed, err)
+}
+
 // SyncDir makes the names in a folder durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)

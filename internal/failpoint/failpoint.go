@@ -30,6 +30,28 @@ const (
 	Moved      = "moved"      // after that
 )
 
+// The places of a change of an identity's log and keys, in order.
+const (
+	NextRootNoted = "next-root-noted" // before a new next root is written
+	NextRootKept  = "next-root-kept"  // after that
+	EventsSigned  = "events-signed"   // after the new log was signed, in memory
+	ChangeWrite   = "change-write"    // before each file of the change
+	ChangeWritten = "change-written"  // after the last one
+	ChangeHolds   = "change-holds"    // from here on the change is made
+	ChangeMove    = "change-move"     // before each file goes to its place
+	ChangeMoved   = "change-moved"    // after the last one
+	ChangeErase   = "change-erase"    // before each old key is overwritten
+	ChangeMade    = "change-made"     // before anything is published
+)
+
+// IdentityPlaces returns the places of a change of an identity, in order.
+func IdentityPlaces() []string {
+	return []string{
+		NextRootNoted, NextRootKept, EventsSigned, ChangeWrite, ChangeWritten,
+		ChangeHolds, ChangeMove, ChangeMoved, ChangeErase, ChangeMade,
+	}
+}
+
 // These are no places: the n-th pass is the n-th fsync, which fails.
 const (
 	SyncError       = "sync-error"        // of any file of the store
