@@ -277,7 +277,7 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 	if _, err := s.Delegate(renewal(t, s), later); err != nil {
 		t.Fatal(err)
 	}
-	if err := sign(); !errors.Is(err, fault.IdentityUnavailable) {
+	if err := sign(); !errors.Is(err, fault.IdentityUnavailable) || !errors.Is(err, keystore.ErrReplaced) {
 		t.Errorf("after the change: %v", err)
 	}
 }

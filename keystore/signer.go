@@ -1,6 +1,7 @@
 package keystore
 
 import (
+	"errors"
 	"os"
 	"sync"
 
@@ -10,6 +11,10 @@ import (
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
 )
+
+// ErrReplaced is in the chain of the error of a signature that an unlocked
+// identity refuses because another process has delegated to a new key.
+var ErrReplaced = errors.New("another process has replaced the signing key")
 
 // signer is a kel.Signer over a key held in memory. Before each signature it
 // looks whether the log on disk is still the one that the key was unlocked
@@ -51,7 +56,7 @@ func (s *signer) checkCurrent() error {
 			return fault.Wrap(fault.IdentityUnavailable, err)
 		}
 		if end, ok := lastHash(text); !ok || end != s.log.LastHash() {
-			return fault.New(fault.IdentityUnavailable, "another process has replaced the signing key: start again to use the new one")
+			return fault.Wrap(fault.IdentityUnavailable, ErrReplaced)
 		}
 		s.seen = info
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/keystore"
 )
 
 // hinted is an error with the next step to take.
@@ -92,6 +93,9 @@ func hintFor(err error, r report) string {
 	var h *hinted
 	if errors.As(err, &h) {
 		return h.hint
+	}
+	if errors.Is(err, keystore.ErrReplaced) {
+		return "run the command again: it then signs with the new key"
 	}
 	if r.Exit == exitUsage {
 		return "" // the message says it all

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/keystore"
 )
 
 func newListenCmd(a *app) *cobra.Command {
@@ -97,11 +98,12 @@ func (e endEvent) text(*page)        {}
 // listener prints what is received.
 type listener struct {
 	app       *app
-	session   *session
 	enough    func() // ends the listening
 	once      bool
+	replaced  bool // the signing key, by another process
 	mu        sync.Mutex
-	ready     bool // guarded by mu, as what follows
+	session   *session // guarded by mu, as what follows
+	ready     bool
 	connected bool
 	processed int
 	failed    error
@@ -112,17 +114,47 @@ func runListen(ctx context.Context, a *app, once bool) error {
 	if err != nil {
 		return a.streamError(err)
 	}
-	defer s.Close()
 	ctx, cancel := a.givenDeadline(ctx)
 	defer cancel()
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
-	l := &listener{app: a, session: s, enough: stop, once: once}
-	retries := s.retryAll(listening)
-	err = s.Listen(listening, l.on)
+	l := &listener{app: a, enough: stop, once: once}
+	for {
+		err = l.listen(listening, s)
+		s.Close()
+		if !errors.Is(err, keystore.ErrReplaced) {
+			return l.end(ctx, errors.Join(l.failed, err))
+		}
+		l.replaced = true
+		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", Reason: err.Error()}})
+		if s, err = a.open(ctx); err != nil {
+			return a.streamError(err)
+		}
+	}
+}
+
+// listen follows the inbox with the signing key of the moment.
+func (l *listener) listen(ctx context.Context, s *session) error {
+	l.use(s)
+	if l.replaced {
+		// Whoever replaced the key may not have registered it yet, and the relay
+		// would refuse it.
+		if _, err := l.app.publish(ctx, s, false); err != nil {
+			l.app.warn("the new signing key could not be published: %v", err)
+		}
+	}
+	retrying, stop := context.WithCancel(ctx)
+	retries := s.retryAll(retrying)
+	err := s.Listen(ctx, l.on)
 	stop()
 	<-retries
-	return l.end(ctx, errors.Join(l.failed, err))
+	return err
+}
+
+func (l *listener) use(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = s
 }
 
 // on prints one event.
