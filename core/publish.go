@@ -26,7 +26,8 @@ const (
 
 // PublishOptions say how to publish.
 type PublishOptions struct {
-	Force bool // publish anew although nothing asks for it
+	Force  bool // publish anew although nothing asks for it
+	Prekey bool // with a new prekey: others may have the seed of the last one
 }
 
 // Published is what a Publish did, and what stands afterwards.
@@ -49,7 +50,7 @@ func (e *Endpoint) Publish(ctx context.Context, o PublishOptions) (Published, er
 	if err != nil {
 		return Published{}, err
 	}
-	p := &publication{Endpoint: e, now: now, force: o.Force, done: Published{Relay: e.config.Relay, Handle: e.handle()}}
+	p := &publication{Endpoint: e, now: now, force: o.Force, newPrekey: o.Prekey, done: Published{Relay: e.config.Relay, Handle: e.handle()}}
 	if err := p.registerOnDemand(ctx); err != nil {
 		return p.done, err
 	}
@@ -74,9 +75,10 @@ func (e *Endpoint) handle() string {
 // publication is one Publish.
 type publication struct {
 	*Endpoint
-	now   int64
-	force bool
-	done  Published
+	now       int64
+	force     bool
+	newPrekey bool
+	done      Published
 }
 
 // registerOnDemand registers when this relay has not seen the current log from
@@ -239,7 +241,7 @@ func (p *publication) prekey(tx *store.Tx) (publicKey []byte, rotated bool, err 
 	}
 	for _, k := range kept {
 		k.Seed.Destroy()
-		if k.Slot == store.SlotCurrent && p.now-k.At < prekeyLife && !tooEarly(k.At, p.now) {
+		if k.Slot == store.SlotCurrent && !p.newPrekey && p.now-k.At < prekeyLife && !tooEarly(k.At, p.now) {
 			return k.PublicKey, false, nil
 		}
 	}

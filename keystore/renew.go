@@ -81,7 +81,13 @@ func (s *Store) Recover(r Rotation, seen *kel.State, now int64) (*kel.State, err
 }
 
 func recoverFrom(log *kel.State, root *suite.SigningKey, next string, now int64) (*kel.State, error) {
-	return log.Recover(root, next, max(now, log.Events()[log.EpochStart()].TS))
+	return log.Recover(root, next, recoveryTime(log, now))
+}
+
+// recoveryTime returns the ts of a recovery: the events that it drops do not
+// count.
+func recoveryTime(log *kel.State, now int64) int64 {
+	return max(now, log.Events()[log.EpochStart()].TS)
 }
 
 func (s *Store) rotate(r Rotation, now int64, append func(log *kel.State, root *suite.SigningKey, next string) (*kel.State, error)) (*kel.State, error) {
@@ -200,11 +206,12 @@ func clearKeys(files map[string][]byte) {
 // start of its root epoch with rot, dlg (01#rotation-and-recovery). The vault
 // key is new. Options and codes are those of [Create].
 func CreateRecovered(o CreateOptions, seen *kel.State, nextRoot *suite.Seed, now int64) (*Store, error) {
+	notAfter := recoveryTime(seen, now) + o.Lifetime
 	return o.create(now, func() (*newKeys, error) {
 		k := &newKeys{root: nextRoot, next: suite.NewSeed(), signing: suite.NewSeed(), vault: suite.NewSeed()}
 		log, err := k.succeed(func(root *suite.SigningKey, next string) (*kel.State, error) {
 			return recoverFrom(seen, root, next, now)
-		}, max(now, seen.LastTS())+o.Lifetime)
+		}, notAfter)
 		if err != nil {
 			k.destroy()
 			return nil, err

@@ -39,6 +39,23 @@ func (s *State) Budget() Budget {
 	return Budget{Events: wire.MaxKELEvents - len(s.events), Bytes: maxLogBytes - len(s.Raw())}
 }
 
+// RecoveryBudget returns the room that [State.Recover] has: it drops the events
+// of the current root epoch.
+func (s *State) RecoveryBudget() Budget { return s.epochBase().Budget() }
+
+// After returns the room that is certain to be left after so many more events.
+func (b Budget) After(events int) Budget {
+	return Budget{Events: b.Events - events, Bytes: b.Bytes - events*maxEventBytes}
+}
+
+// Routine reports whether there is room for a rot and its dlg beside what is
+// kept for an emergency. A log without it can still be rotated, and then no
+// more.
+func (b Budget) Routine() bool { return b.Appends() >= 2*emergencyEvents }
+
+// Emergency reports that no more room is left than is kept for an emergency.
+func (b Budget) Emergency() bool { return b.Appends() <= emergencyEvents }
+
 // Appends returns how many events of any kind are certain to fit.
 func (b Budget) Appends() int {
 	return max(0, min(b.Events, b.Bytes/maxEventBytes))

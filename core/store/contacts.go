@@ -103,3 +103,12 @@ func (tx *Tx) Permit(peer string, d PermitDirection) (Permit, bool, error) {
 func (tx *Tx) SetPermit(peer string, d PermitDirection, p Permit) error {
 	return tx.run("INSERT OR REPLACE INTO permit VALUES (?, ?, ?, ?, ?)", peer, string(d), p.Raw, p.IssuedAt, p.ExpiresAt)
 }
+
+// CountPermits returns how many kept permits were issued at since or later and
+// have not expired at now.
+func (tx *Tx) CountPermits(d PermitDirection, since, now int64) (int, error) {
+	var n int
+	_, err := tx.get("SELECT COUNT(*) FROM permit WHERE direction = ? AND issued_at >= ? AND expires_at > ?",
+		[]any{string(d), since, now}, &n)
+	return n, err
+}

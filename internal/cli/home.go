@@ -77,6 +77,10 @@ func (a *app) openIdentity(name string) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A command may have been killed while it changed the keys.
+	if err := store.Settle(a.command, a.io.Now()); err != nil {
+		a.warn("the keys of %s are changing, and the files could not be put in their places: %v", name, err)
+	}
 	s, err := readSettings(store.Dir())
 	if err != nil {
 		return nil, err

@@ -9,8 +9,9 @@ import (
 )
 
 func newIdentityCmd(a *app) *cobra.Command {
-	return a.group(&cobra.Command{Use: "identity", Aliases: []string{"id"}, Short: "Show your identities"},
-		newIdentityShowCmd(a), newIdentityListCmd(a))
+	return a.group(&cobra.Command{Use: "identity", Aliases: []string{"id"}, Short: "Show your identities and replace their keys"},
+		newIdentityShowCmd(a), newIdentityListCmd(a), newIdentityLogCmd(a),
+		newIdentityDelegateCmd(a), newIdentityRotateCmd(a), newIdentityRecoverCmd(a))
 }
 
 func newIdentityShowCmd(a *app) *cobra.Command {

@@ -50,10 +50,7 @@ and ace status keeps saying so until it has been moved.`,
 	f.StringSliceVar(&o.profiles, "profiles", []string{"text"}, "message `PROFILES` to enable")
 	f.StringSliceVar(&o.accept, "accept", nil, "accept contact requests for this `PROFILE` by themselves")
 	f.StringVar(&o.nextRootOut, "next-root-out", "", "`FILE` for the next root, best on another medium")
-	f.StringVar(&o.nextPass.File, "next-root-passphrase-file", "", "`FILE` to read the passphrase of the next root from")
-	f.IntVar(&o.nextPass.fd, "next-root-passphrase-fd", -1, "file descriptor `N` to read the passphrase of the next root from")
-	f.StringVar(&o.nextPass.shell, "next-root-passphrase-command", "", "`COMMAND` that prints the passphrase of the next root")
-	f.Lookup("next-root-passphrase-fd").DefValue = "0"
+	o.nextPass.addOptions(f, "next-root-passphrase", "next root")
 	f.BoolVar(&o.noPublish, "no-publish", false, "do not contact the relay")
 	f.BoolVar(&o.ifMissing, "if-missing", false, "do nothing when the identity exists")
 	return a.leaf(c, 0, 0, []any{initAnswer{}}, func(ctx context.Context, _ []string) error { return runInit(ctx, a, o) })
@@ -242,25 +239,31 @@ func (a *app) nextRootPath(ctx context.Context, o initOptions, s *settings) (str
 	}
 	if path == "" || path == a.recoveryPath(o.name) {
 		s.NextRoot = a.recoveryPath(o.name)
-		return s.NextRoot, a.checkApart(filepath.Dir(s.NextRoot))
+		return s.NextRoot, a.checkApart("--next-root-out", filepath.Dir(s.NextRoot))
 	}
+	return a.nextRootFile("--next-root-out", path)
+}
+
+// nextRootFile returns the whole path of a file for a next root that an option
+// names.
+func (a *app) nextRootFile(option, path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", fault.Wrap(fault.StorageFailed, err)
 	}
 	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
-		return "", usagef("--next-root-out: %v", err)
+		return "", usagef("%s: %v", option, err)
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return "", usagef("--next-root-out: %s is there already, and no next root is ever replaced", path)
+		return "", usagef("%s: %s is there already, and no next root is ever replaced", option, path)
 	}
-	return path, a.checkApart(folder)
+	return path, a.checkApart(option, folder)
 }
 
 // checkApart refuses a next root inside the folder of all state, with which it
 // would be lost or stolen together (01#rotation-and-recovery).
-func (a *app) checkApart(folder string) error {
+func (a *app) checkApart(option, folder string) error {
 	home, err := filepath.Abs(a.dataDir())
 	if err != nil {
 		return fault.Wrap(fault.StorageFailed, err)
@@ -269,7 +272,7 @@ func (a *app) checkApart(folder string) error {
 		home = real
 	}
 	if below, err := filepath.Rel(home, folder); err == nil && filepath.IsLocal(below) {
-		return usagef("--next-root-out: the next root is kept apart from the rest, not in %s", home)
+		return usagef("%s: the next root is kept apart from the rest, not in %s", option, home)
 	}
 	return nil
 }

@@ -74,6 +74,8 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "alice", "quarantine", "show", "1")
 	do("--as", "alice", "quarantine", "drop", "1", "--yes")
 
+	s.renew(do)
+
 	do("profile", "list")
 	do("profile", "show", "commerce")
 	do("profile", "digest", s.write("manifest.json", manifest))
@@ -95,6 +97,18 @@ func TestJSONContract(t *testing.T) {
 }
 
 const manifest = `{"id":"example:note:1","messages":[{"type":"example:note:1","schema":{"type":"object","properties":{},"required":[],"additionalProperties":false}}]}`
+
+// renew runs the commands that replace keys, once for each form of answer.
+func (s *stage) renew(do func(...string) string) {
+	s.t.Helper()
+	next := func(n string) string { return filepath.Join(s.dir, ".config/ace-recovery/bob"+n+".next-root") }
+	do("--as", "bob", "identity", "log", "--verify")
+	do("--as", "bob", "identity", "delegate", "--dry-run")
+	do("--as", "bob", "identity", "delegate")
+	do("--as", "bob", "identity", "rotate", "--yes")
+	do("identity", "recover", "--rehearse", "--next-root", next("-2"))
+	do("identity", "recover", "--yes", "--next-root", next("-2"))
+}
 
 // inspect runs the commands that look into objects.
 func (s *stage) inspect(do func(...string) string, alice string) {

@@ -112,9 +112,13 @@ func handleTaken(err error) bool {
 }
 
 func (a *app) publish(ctx context.Context, s *session, force bool) (publishedAnswer, error) {
+	return a.publishWith(ctx, s, core.PublishOptions{Force: force})
+}
+
+func (a *app) publishWith(ctx context.Context, s *session, o core.PublishOptions) (publishedAnswer, error) {
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	p, err := s.Publish(ctx, core.PublishOptions{Force: force})
+	p, err := s.Publish(ctx, o)
 	if handleTaken(err) {
 		err = hintf(err, "choose another one: ace --as %s publish --handle NAME", s.id.name)
 	}

@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/failpoint"
+)
+
+// renewOptions are those of every command that replaces keys.
+type renewOptions struct {
+	notAfter          string
+	dryRun, noPublish bool
+}
+
+func (o *renewOptions) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.notAfter, "not-after", "180d", "when the new signing key ends: a `TIME` from now, as in 90d, or a date; at most 366d")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would change, and change nothing")
+	f.BoolVar(&o.noPublish, "no-publish", false, "do not contact the relay, neither before nor after")
+}
+
+// renewal is one change of an identity's keys under way.
+type renewal struct {
+	a    *app
+	id   *identity
+	pass []byte // opens the keys of the folder, nil for none
+	log  *kel.State
+	plan renewalPlan
+}
+
+// renewalPlan is what a change of keys does, or has done. Events are those that
+// are appended; Dropped are those of the log before that they supersede.
+type renewalPlan struct {
+	Name         string         `json:"name"`
+	ACEID        string         `json:"ace_id"`
+	Events       []plannedEvent `json:"events"`
+	Dropped      []plannedEvent `json:"dropped"`
+	KeyExpiresAt int64          `json:"key_expires_at"`
+	// NextRoot is the file of the new next root, null when the root stays.
+	NextRoot *string    `json:"next_root"`
+	Budget   budgetLeft `json:"budget_after"`
+	// RelayChecked says that the home relay was asked for a newer log.
+	RelayChecked  bool         `json:"relay_checked"`
+	PermitsVoided int          `json:"permits_voided"`
+	Refreshes     int          `json:"refreshes"`
+	ClosedPeers   []closedPeer `json:"closed_peers"`
+}
+
+type plannedEvent struct {
+	Seq  int64  `json:"seq"`
+	Type string `json:"type"`
+}
+
+// budgetLeft is the room of a log. Appends are certain to fit; Emergency says
+// that no more are left than a rot and its dlg take, or fewer.
+type budgetLeft struct {
+	Events    int  `json:"events_left"`
+	Bytes     int  `json:"bytes_left"`
+	Appends   int  `json:"appends_left"`
+	Emergency bool `json:"emergency"`
+}
+
+// closedPeer is an admitted peer that cannot be reached again if it replaces
+// its signing key at the same time.
+type closedPeer struct {
+	ACEID string  `json:"ace_id"`
+	Name  *string `json:"name"`
+	Known bool    `json:"known"` // its card says closed; else no card is held
+}
+
+// renewedAnswer is the answer of rotate, delegate and recover.
+type renewedAnswer struct {
+	DryRun bool `json:"dry_run"`
+	renewalPlan
+	Published *publishedAnswer `json:"published"`
+	// ToCome says what is not done yet.
+	ToCome []string `json:"to_come"`
+}
+
+func (r renewedAnswer) text(p *page) {
+	r.renewalPlan.text(p)
+	if r.DryRun {
+		p.line("nothing was changed")
+		return
+	}
+	if r.Published != nil {
+		r.Published.text(p)
+	}
+	for _, line := range r.ToCome {
+		p.line("to come: %s", line)
+	}
+}
+
+func (r renewalPlan) text(p *page) {
+	p.row("identity", r.Name, r.ACEID)
+	for _, e := range r.Dropped {
+		p.row("drops", fmt.Sprintf("seq %d", e.Seq), e.Type)
+	}
+	for _, e := range r.Events {
+		p.row("appends", fmt.Sprintf("seq %d", e.Seq), e.Type)
+	}
+	p.row("signing key until", p.time(r.KeyExpiresAt))
+	if r.NextRoot != nil {
+		p.row("next root", *r.NextRoot)
+	}
+	p.row("room left", r.Budget.String())
+	p.row("relay", map[bool]string{true: "asked for a newer log", false: "not asked for a newer log"}[r.RelayChecked])
+	p.row("permits voided", strconv.Itoa(r.PermitsVoided))
+	for _, peer := range r.ClosedPeers {
+		why := "is closed"
+		if !peer.Known {
+			why = "has no known card, so may be closed"
+		}
+		p.row("at risk", p.peer(peer.ACEID, peer.Name), why+": it must not replace its signing key at the same time")
+	}
+}
+
+func (b budgetLeft) String() string {
+	text := fmt.Sprintf("%s, %s", count(b.Appends, "event"), count(b.Bytes, "byte"))
+	if b.Emergency {
+		text += " (what is kept for an emergency)"
+	}
+	return text
+}
+
+func newBudgetLeft(b kel.Budget) budgetLeft {
+	return budgetLeft{Events: b.Events, Bytes: b.Bytes, Appends: b.Appends(), Emergency: b.Emergency()}
+}
+
+// beginRenewal opens the identity to act as, looks whether its log is the
+// newest, and what a new signing key changes.
+func (a *app) beginRenewal(ctx context.Context, o renewOptions) (*renewal, error) {
+	a.io.catchSignals()
+	id, err := a.identity()
+	if err != nil {
+		return nil, err
+	}
+	return a.beginRenewalOf(ctx, id, o, a.checkNewest)
+}
+
+func (a *app) beginRenewalOf(ctx context.Context, id *identity, o renewOptions, check func(context.Context, *session) error) (*renewal, error) {
+	end, err := parseEnd(o.notAfter, a.io.Now())
+	if err != nil {
+		return nil, err
+	}
+	r := &renewal{a: a, id: id, plan: renewalPlan{Name: id.name, KeyExpiresAt: end}}
+	encrypted, err := id.store.Encrypted()
+	if err != nil {
+		return nil, err
+	}
+	if encrypted {
+		if r.pass, err = a.unlockPassphrase(ctx, id.name); err != nil {
+			return nil, err
+		}
+	}
+	s, err := a.openSession(ctx, id, r.pass)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	r.log = s.unlocked.Identity.State()
+	r.plan.ACEID = r.log.ACEID()
+	if ahead := r.log.LastTS() - a.io.Now(); ahead > 0 {
+		a.warn("the clock is %d s behind the last event of the identity: the new event is dated like it", ahead)
+	}
+	if !o.noPublish && s.relay != "" {
+		if err := check(ctx, s); err != nil {
+			return nil, err
+		}
+		r.plan.RelayChecked = true
+	}
+	return r, r.addEffects(ctx, s)
+}
+
+func (r *renewal) addEffects(ctx context.Context, s *session) error {
+	effects, err := s.NewKeyEffects(ctx)
+	if err != nil {
+		return err
+	}
+	r.plan.PermitsVoided, r.plan.Refreshes = effects.Permits, effects.Refreshes
+	r.plan.ClosedPeers = []closedPeer{}
+	for _, peer := range effects.Closed {
+		r.plan.ClosedPeers = append(r.plan.ClosedPeers, closedPeer{peer.ACEID, orNull(peer.Name), peer.Known})
+	}
+	return nil
+}
+
+// append notes the events to be appended after the given seq, and the room that
+// they leave.
+func (r *renewal) append(after int64, budget kel.Budget, types ...string) {
+	for i, t := range types {
+		r.plan.Events = append(r.plan.Events, plannedEvent{after + int64(i) + 1, t})
+	}
+	r.plan.Dropped = []plannedEvent{}
+	for _, e := range r.log.Events()[after+1:] {
+		r.plan.Dropped = append(r.plan.Dropped, plannedEvent{e.Seq, e.Type})
+	}
+	r.plan.Budget = newBudgetLeft(budget.After(len(types)))
+}
+
+// checkNewest refuses to append to a log that is not the newest: the home relay
+// may hold events that another copy of the identity, or a thief of its root,
+// has signed, and no seq may be signed twice (01#rotation-and-recovery).
+func (a *app) checkNewest(ctx context.Context, s *session) error {
+	served, err := a.servedLog(ctx, s)
+	if err != nil || served == nil {
+		return err
+	}
+	log := s.unlocked.Identity.State()
+	outcome, _, err := kel.Reconcile(log, served)
+	if err == nil && outcome == kel.Unchanged {
+		return nil
+	}
+	what := fmt.Sprintf("has events up to seq %d, this copy only up to seq %d", served.Seq(), log.Seq())
+	if err != nil {
+		what = fmt.Sprintf("has another log: %v", err)
+	}
+	return hintf(fault.New(fault.KELConflict, "the relay %s %s", s.relay, what),
+		"use the copy of the identity that made them; if nobody of yours did, take it back with ace identity recover --next-root FILE")
+}
+
+// servedLog returns the log that the home relay serves, nil for none.
+func (a *app) servedLog(ctx context.Context, s *session) (*kel.State, error) {
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	own, err := core.LookupOwn(ctx, s.relay, s.ACEID(), a.urls(s.id), a.io.Now())
+	if err != nil {
+		return nil, hintf(err, "the relay is asked for a newer log first; --no-publish goes on without it")
+	}
+	return own.Log, nil
+}
+
+func (a *app) urls(id *identity) wire.URLPolicy {
+	if a.loopback(id) {
+		return wire.Development
+	}
+	return wire.Production
+}
+
+// confirm asks with the plan in sight.
+func (r *renewal) confirm(ctx context.Context, question string) error {
+	if !r.a.flags.yes && r.a.interactive() {
+		r.plan.text(&page{w: r.a.io.Err, app: r.a})
+	}
+	return r.a.confirm(ctx, question)
+}
+
+// renewed answers for a change that is durable: it publishes the new log, and
+// says what is still to come. A change whose publication fails stands.
+func (r *renewal) renewed(ctx context.Context, o renewOptions, publish core.PublishOptions) error {
+	failpoint.Here(failpoint.ChangeMade)
+	answer := renewedAnswer{renewalPlan: r.plan, ToCome: r.toCome(o)}
+	var err error
+	if !o.noPublish {
+		answer.Published, err = r.publish(ctx, publish)
+	}
+	if err != nil {
+		answer.ToCome = append([]string{"the publication, which failed: ace --as " + r.id.name + " publish"}, answer.ToCome...)
+	}
+	return errors.Join(r.a.print(answer), withHint(err, "the new keys are in force here and kept; publish them with ace --as %s publish", r.id.name))
+}
+
+func (r *renewal) publish(ctx context.Context, o core.PublishOptions) (*publishedAnswer, error) {
+	s, err := r.a.openSession(ctx, r.id, r.pass)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if s.relay == "" {
+		return nil, nil
+	}
+	answer, err := r.a.publishWith(ctx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+func (r *renewal) toCome(o renewOptions) []string {
+	all := []string{}
+	if o.noPublish {
+		all = append(all, "the publication: until ace --as "+r.id.name+" publish, the relay refuses this identity")
+	}
+	if r.plan.Refreshes > 0 {
+		all = append(all, fmt.Sprintf("fresh permits for %s, at the next upkeep", count(r.plan.Refreshes, "admitted peer")))
+	}
+	return all
+}
+
+// parseEnd reads when a key ends: so long from now, with d for days, or a date.
+func parseEnd(text string, now int64) (int64, error) {
+	end, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		end, err = time.Parse(time.DateOnly, text)
+	}
+	at := end.Unix()
+	if err != nil {
+		seconds, err := parseDays(text)
+		if err != nil {
+			return 0, usagef("--not-after %q is neither a time from now, as in 90d or 12h, nor a date, as in 2027-01-31", text)
+		}
+		at = now + seconds
+	}
+	if at <= now || at > now+wire.MaxSigningKeyLifetime {
+		return 0, usagef("--not-after %s: a signing key ends in the future, and within %d days", text, wire.MaxSigningKeyLifetime/86400)
+	}
+	return at, nil
+}
+
+// parseDays reads a duration in seconds, "90d" or as Go writes it.
+func parseDays(text string) (int64, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		return n * 86400, err
+	}
+	d, err := time.ParseDuration(text)
+	return int64(d / time.Second), err
+}
