@@ -24,6 +24,8 @@ type IO struct {
 	Columns int
 	// Getenv returns a variable of the environment and whether it is set.
 	Getenv func(string) (string, bool)
+	// Environ returns all variables as NAME=VALUE. It may be nil.
+	Environ func() []string
 	// Unsetenv removes a variable, so that child processes do not get it.
 	Unsetenv func(string)
 	// Password reads one line from the terminal without showing it.
@@ -44,6 +46,7 @@ func System() IO {
 		OutTTY:   term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY:   term.IsTerminal(int(os.Stderr.Fd())),
 		Getenv:   os.LookupEnv,
+		Environ:  os.Environ,
 		Unsetenv: func(name string) { os.Unsetenv(name) },
 		Password: readPassword,
 		Now:      failpoint.Clock(func() int64 { return time.Now().Unix() }),
@@ -78,4 +81,12 @@ func readPassword(ctx context.Context) ([]byte, error) {
 func (o IO) env(name string) string {
 	v, _ := o.Getenv(name)
 	return v
+}
+
+// environ returns all variables, none where they cannot be listed.
+func (o IO) environ() []string {
+	if o.Environ == nil {
+		return nil
+	}
+	return o.Environ()
 }

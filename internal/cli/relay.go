@@ -81,6 +81,9 @@ type relayReady struct {
 func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 	dev := o.settings.dev
 	loaded, problems := o.settings.load(a)
+	for _, p := range loaded.Strays() {
+		a.warn("%s", p)
+	}
 	if err := relayProblems(problems); err != nil {
 		if !dev {
 			err = withHint(err, "ace relay serve --dev runs a relay for development")

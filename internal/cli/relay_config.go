@@ -18,9 +18,6 @@ import (
 // it is there and no other is named.
 const relayConfigFile = "/etc/ace/relay.toml"
 
-// relayConfigEnv names another one.
-const relayConfigEnv = "ACE_RELAY_CONFIG"
-
 // relaySettings are the options of a relay's settings. They come from the table
 // of relayconf, as do their variables.
 type relaySettings struct {
@@ -32,7 +29,7 @@ type relaySettings struct {
 func (o *relaySettings) addTo(f *pflag.FlagSet) {
 	o.flags = f
 	f.StringVar(&o.file, "config", "", "configuration `FILE` of the relay (default "+relayConfigFile+", if it is there)")
-	ownEnv(f, "config", relayConfigEnv)
+	ownEnv(f, "config", relayconf.FileVariable)
 	more := map[string]string{
 		"listen": " (default 127.0.0.1:8420, with --dev a free port)",
 		"data":   " (default relay in the folder of all state)",
@@ -53,7 +50,7 @@ func (o *relaySettings) addTo(f *pflag.FlagSet) {
 // load takes the configuration together.
 func (o *relaySettings) load(a *app) (*relayconf.Loaded, []relayconf.Problem) {
 	source := relayconf.Source{
-		File: o.path(a), Env: a.io.Getenv, Flags: map[string]string{}, Development: o.dev,
+		File: o.path(a), Env: a.io.Getenv, Environ: a.io.environ(), Flags: map[string]string{}, Development: o.dev,
 		Listen: relayconf.DefaultListen, Data: filepath.Join(a.dataDir(), "relay"),
 	}
 	if o.dev {
@@ -79,7 +76,7 @@ func (o *relaySettings) path(a *app) string {
 	if o.file != "" {
 		return o.file
 	}
-	if file := a.io.env(relayConfigEnv); file != "" {
+	if file := a.io.env(relayconf.FileVariable); file != "" {
 		return file
 	}
 	if _, err := os.Stat(relayConfigFile); err == nil && !o.dev {
@@ -161,7 +158,7 @@ type relayValue struct {
 
 func runRelayCheckConfig(a *app, o *relaySettings, strict, show bool) error {
 	l, problems := o.load(a)
-	var warnings []relayconf.Problem
+	warnings := l.Strays() // what is missing may have been set under another name
 	if len(problems) == 0 {
 		problems, warnings = a.checkRelayFiles(l)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/relaysvc/relayconf"
 )
 
 func newRelayUnitCmd(a *app) *cobra.Command {
@@ -26,7 +28,7 @@ below 1024.`,
 	c.Flags().BoolVar(&socket, "socket", false, "print the unit of the socket")
 	c.Flags().StringVar(&program, "program", "", "`PATH` of ace (default this program)")
 	c.Flags().StringVar(&config, "config", relayConfigFile, "configuration `FILE` of the relay")
-	ownEnv(c.Flags(), "config", relayConfigEnv)
+	ownEnv(c.Flags(), "config", relayconf.FileVariable)
 	return a.leaf(c, 0, 0, nil, func(context.Context, []string) error {
 		if socket {
 			_, err := fmt.Fprint(a.io.Out, socketUnit)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -105,7 +106,7 @@ func checkAddress(text string) error {
 
 // Warnings returns what is allowed and most likely not meant.
 func (l *Loaded) Warnings() []Problem {
-	var all []Problem
+	all := slices.Clone(l.strays)
 	warn := func(key, text string) { all = append(all, Problem{Key: key, Text: text}) }
 	open := !isLoopback(l.Listen)
 	switch {

@@ -43,7 +43,7 @@ func (p Problem) String() string {
 // Load takes the configuration together and checks it. The problems are all
 // there are; with any of them, the configuration is not to be used.
 func Load(src Source) (*Loaded, []Problem) {
-	l := &loader{src: src, failed: map[string]bool{}, Loaded: &Loaded{file: src.File, origins: map[string]Origin{}, places: map[string]string{}}}
+	l := &loader{src: src, failed: map[string]bool{}, Loaded: &Loaded{file: src.File, origins: map[string]Origin{}, places: map[string]string{}, strays: strays(src.Environ)}}
 	l.Settings = Settings{Listen: src.Listen, Data: src.Data, LogLevel: slog.LevelInfo, LogFormat: FormatText}
 	read := src.File == "" || l.readFile()
 	for _, k := range Keys() {

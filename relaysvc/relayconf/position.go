@@ -3,8 +3,6 @@ package relayconf
 import (
 	"strconv"
 	"strings"
-
-	"github.com/ace-toolkit/ace/internal/spelling"
 )
 
 // joinKey writes a path of names as TOML does, with quotes where a name is no
@@ -96,23 +94,4 @@ func lineIn(where string) int {
 		return 0
 	}
 	return n
-}
-
-// suggestion offers the setting whose name, with or without its table, is
-// nearest to a key, or nothing.
-func suggestion(key string) string {
-	var names []string
-	full := map[string]string{}
-	for _, k := range Keys() {
-		for _, name := range []string{k.Name, k.Name[strings.LastIndexByte(k.Name, '.')+1:]} {
-			if full[name] == "" {
-				names, full[name] = append(names, name), k.Name
-			}
-		}
-	}
-	near := spelling.Nearest(key, names, 3)
-	if near == "" {
-		return ""
-	}
-	return `: did you mean "` + full[near] + `"?`
 }

@@ -56,6 +56,9 @@ type Source struct {
 	// Env returns a variable of the environment and whether it is set. An
 	// empty one counts as not set.
 	Env func(string) (string, bool)
+	// Environ is the whole environment, as lines NAME=VALUE, to find variables
+	// in it that no setting has. It may be nil.
+	Environ []string
 	// Flags are the options given on the command line: their text by key.
 	Flags map[string]string
 	// Development allows what only a development relay may do: no public URL,
@@ -82,6 +85,7 @@ type Loaded struct {
 	file    string            // that was read, "" for none
 	origins map[string]Origin // by key; FromDefault where there is none
 	places  map[string]string // where a key was set last, as Problem.Where
+	strays  []Problem
 }
 
 // Place returns where the value of a key was set, as Problem.Where.
@@ -112,8 +116,10 @@ func (s *Settings) Config() relaysvc.Config {
 	}
 }
 
+const envPrefix = "ACE_RELAY_"
+
 // EnvName returns the variable of a key: ACE_RELAY_LIMITS_QUEUE_BYTES for
 // limits.queue_bytes.
 func EnvName(key string) string {
-	return "ACE_RELAY_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
