@@ -222,7 +222,7 @@ func (a *app) asGroup(c *cobra.Command) {
 // flagError is the error of options that cobra does not take.
 func (a *app) flagError(cmd *cobra.Command, err error) error {
 	a.command = cmd.CommandPath()
-	usage := usagef("%v", err)
+	usage := usagef("%s", optionText(err))
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return usage

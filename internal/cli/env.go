@@ -55,7 +55,7 @@ func (a *app) readEnv(cmd *cobra.Command) error {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, text); err != nil {
-			failed = usagef("%s: %v", envName(f.Name), err)
+			failed = usagef("%s: %s", envName(f.Name), valueText(err))
 		}
 	})
 	return failed

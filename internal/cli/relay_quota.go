@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/relaysvc/relayadmin"
+	"github.com/ace-toolkit/ace/relaysvc/relayconf"
 )
 
 func newRelayQuotaCmd(a *app) *cobra.Command {
@@ -49,24 +50,33 @@ func printQuota(ctx context.Context, a *app, r *relayadmin.Client, aceID string)
 
 func newRelayQuotaSetCmd(a *app) *cobra.Command {
 	var quota relayadmin.Quota
+	var size string
 	var unset bool
 	c := &cobra.Command{
-		Use:   "set ACE_ID (--entries N --bytes N | --default)",
+		Use:   "set ACE_ID (--entries N --bytes SIZE | --default)",
 		Short: "Bound an identity's queue in place of the relay's own bounds",
 		Long: `Bound an identity's queue in place of the relay's own bounds. What is queued
-stays, also where it is more than that.`,
+stays, also where it is more than that. A SIZE is a number of bytes, or one with
+a unit: KiB, MiB, GiB and TiB, or kB, MB, GB and TB.`,
+		Example: "  ace relay quota set ACE_ID --entries 20000 --bytes 128MiB",
 	}
 	f := c.Flags()
 	f.Int64Var(&quota.Entries, "entries", 0, "most packets `N` in the queue")
-	f.Int64Var(&quota.Bytes, "bytes", 0, "most bytes `N` in the queue")
+	f.StringVar(&size, "bytes", "", "most bytes in the queue, a `SIZE` such as 64MiB")
 	f.BoolVar(&unset, "default", false, "give it the relay's own bounds again")
 	return a.identityLeaf(c, []any{relayQuota{}}, func(ctx context.Context, r *relayadmin.Client, aceID string) error {
 		both := f.Changed("entries") && f.Changed("bytes")
 		if unset == (f.Changed("entries") || f.Changed("bytes")) || !unset && !both {
 			return usagef("give --entries and --bytes, or --default")
 		}
-		if both && (quota.Entries < 1 || quota.Bytes < 1) {
+		if both && (quota.Entries < 1 || size == "0") {
 			return hintf(usagef("--entries and --bytes are at least 1"), "ace relay id suspend lets nothing in")
+		}
+		if both {
+			var err error
+			if quota.Bytes, err = relayconf.ParseBytes(size); err != nil {
+				return usagef("--bytes: %v", err)
+			}
 		}
 		next := &quota
 		if unset {

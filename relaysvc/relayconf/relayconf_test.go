@@ -214,7 +214,7 @@ tls = "x"
 [limits]
 queue_entrys = 4
 streams = "many"
-queue_bytes = "64MB"
+queue_bytes = "64Mb"
 network_queued = 9223372036854775807
 network_stored = "9999999999TiB"
 connections = 3000000000
@@ -247,7 +247,7 @@ all = 1
 		`relay.toml:5: "limits.streams": unknown key: did you mean "limits.streams"?`,
 		`relay.toml:8: limits.queue_entrys: unknown key: did you mean "limits.queue_entries"?`,
 		`relay.toml:9: limits.streams: wants a number`,
-		`relay.toml:10: limits.queue_bytes: "64MB" is no number`,
+		`relay.toml:10: limits.queue_bytes: "64Mb" is no number of bytes such as 64MiB`,
 		`relay.toml:12: limits.network_stored: 9999999999TiB is too large`,
 		`relay.toml:13: limits.connections: 3000000000 is too large`,
 		`relay.toml:14: limits.block_peers: 0 is less than 1`,
@@ -470,4 +470,21 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("%+v\nprinted: %+v", again.Settings, l.Settings)
 		}
 	})
+}
+
+// TestBytes reads numbers of bytes, in binary and decimal units.
+func TestBytes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "7B": 7, "64KiB": 64 << 10, "64 MiB": 64 << 20, "2GiB": 2 << 30, "1TiB": 1 << 40,
+		"5kB": 5000, "5MB": 5e6, "5GB": 5e9, "5TB": 5e12, "9223372036854775807": 1<<63 - 1,
+		"0": 0, "-1": 0, "0KiB": 0, "": 0, "MiB": 0, "5Mb": 0, "5KB": 0, "1.5MiB": 0, "0x10": 0, "9223372036854775808": 0, "8388608TiB": 0, "five": 0,
+	} {
+		got, err := relayconf.ParseBytes(text)
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "strconv") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

@@ -6,16 +6,25 @@ import (
 	"log/slog"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// units of bytes, the longest suffix of another first.
-var units = []struct {
+// unit is one of numbers of bytes.
+type unit struct {
 	suffix string
 	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}}
+}
+
+// The units of numbers of bytes: what is printed has one of the binary ones, and
+// what is read any.
+var (
+	binaryUnits = []unit{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
+	// B comes last, because each of the others ends in it.
+	units = append(binaryUnits[:len(binaryUnits):len(binaryUnits)], unit{"kB", 1e3}, unit{"MB", 1e6}, unit{"GB", 1e9}, unit{"TB", 1e12}, unit{"B", 1})
+)
 
 // setTOML puts a value of the file where it belongs.
 func (k Key) setTOML(s *Settings, value any) error {
@@ -130,14 +139,25 @@ func parseBool(text string) (bool, error) {
 
 // parseNumber reads a count or a number of bytes, both at least 1.
 func (k Key) parseNumber(text string, most int64) (int64, error) {
-	digits, factor := text, int64(1)
 	if k.Kind == KindBytes {
-		digits, factor = cutUnit(text)
+		return ParseBytes(text)
 	}
+	return parseInt(text, text, 1, most, "no number")
+}
+
+// ParseBytes reads a number of bytes, at least 1: digits alone, or with one of
+// the units B, KiB, MiB, GiB and TiB, or kB, MB, GB and TB.
+func ParseBytes(text string) (int64, error) {
+	digits, factor := cutUnit(text)
+	return parseInt(text, digits, factor, math.MaxInt64, "no number of bytes such as 64MiB")
+}
+
+// parseInt reads the digits of a text, each worth factor.
+func parseInt(text, digits string, factor, most int64, otherwise string) (int64, error) {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrSyntax):
-		return 0, fmt.Errorf("%q is no number", text)
+		return 0, fmt.Errorf("%q is %s", text, otherwise)
 	case err != nil || n > most/factor:
 		return 0, fmt.Errorf("%s is too large", text)
 	case n < 1:
@@ -240,9 +260,9 @@ func (k Key) format(s *Settings) string {
 
 // formatBytes uses the largest unit that leaves a whole number.
 func formatBytes(n int64) string {
-	for i := len(units) - 2; i >= 0; i-- { // the last is the byte
-		if n >= units[i].bytes && n%units[i].bytes == 0 {
-			return quote(strconv.FormatInt(n/units[i].bytes, 10) + units[i].suffix)
+	for _, u := range slices.Backward(binaryUnits) {
+		if n >= u.bytes && n%u.bytes == 0 {
+			return quote(strconv.FormatInt(n/u.bytes, 10) + u.suffix)
 		}
 	}
 	return strconv.FormatInt(n, 10)
