@@ -65,7 +65,7 @@ func (h *hub) open(ctx context.Context, aceID string, st *stream) error {
 	case h.streams >= h.limit:
 		return fault.New(relayapi.RateLimited, "the relay has no place for another stream")
 	case t != nil && len(t.streams) >= h.perIdentity:
-		return fault.New(relayapi.RateLimited, "the identity has %d streams open", len(t.streams))
+		return fault.New(relayapi.RateLimited, "the identity has no place for another stream")
 	}
 	h.topic(aceID).streams[st] = true
 	h.streams++

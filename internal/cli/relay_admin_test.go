@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -49,5 +51,26 @@ func TestStatusOfAStoreThatFails(t *testing.T) {
 		if r.status != want || !strings.Contains(r.out, `"pid":7,`) || strings.Contains(r.err, store) != (want != exitOK) {
 			t.Errorf("%s: status %d: %s%s", store, r.status, r.out, r.err)
 		}
+	}
+}
+
+// TestOneOfEach prints what there is one of.
+func TestOneOfEach(t *testing.T) {
+	a := &app{io: newStage(t).io("")}
+	one := relayadmin.Report{Entries: 1, Bytes: 1, Problems: []string{"it"}}
+	for _, r := range []result{
+		relayBackup{Report: one, Size: 1}, storeReport(one),
+		relayIdentity{Entries: 1, Bytes: 1, StoredBytes: 1, Quota: &relayadmin.Quota{Entries: 1, Bytes: 1}},
+		benchSendAnswer{BodyBytes: 1},
+	} {
+		var out bytes.Buffer
+		a.io.Out = &out
+		must(t, a.print(r))
+		if plural := regexp.MustCompile(`\b1 [a-z]+s\b`).FindString(out.String()); plural != "" || !strings.Contains(out.String(), "1 byte") {
+			t.Errorf("%T: %q in %s", r, plural, out.String())
+		}
+	}
+	if err := wholeOr(one, "it"); !strings.HasSuffix(err.Error(), ": 1 problem") {
+		t.Error(err)
 	}
 }

@@ -20,7 +20,7 @@ type relayBackup relayadmin.Backup
 func (b relayBackup) text(p *page) {
 	p.row("backup", b.Path)
 	p.row("sha256", b.SHA256)
-	p.row("size", p.number(b.Size)+" bytes")
+	p.row("size", count(b.Size, "byte"))
 	storeReport(b.Report).text(p)
 }
 
@@ -34,7 +34,7 @@ func (r storeReport) text(p *page) {
 	}
 	p.row("store", verdict)
 	p.row("identities", p.number(r.Identities))
-	p.row("queued", p.number(r.Entries)+" packets, "+p.number(r.Bytes)+" bytes")
+	p.row("queued", packets(r.Entries, r.Bytes))
 	p.row("quarantined", p.number(r.Quarantined))
 	for _, problem := range r.Problems {
 		p.row("problem", clean(problem, false))
@@ -284,5 +284,5 @@ func wholeOr(r relayadmin.Report, what string) error {
 	if r.Whole {
 		return nil
 	}
-	return hintf(fault.New(fault.StorageFailed, "%s is damaged: %d problems", what, len(r.Problems)), "see docs/relay/runbook.md")
+	return hintf(fault.New(fault.StorageFailed, "%s is damaged: %s", what, count(len(r.Problems), "problem")), "see docs/relay/runbook.md")
 }

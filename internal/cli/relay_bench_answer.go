@@ -61,7 +61,7 @@ func (r benchSendAnswer) text(p *page) {
 	p.row("relay", r.Relay)
 	p.row("clients", fmt.Sprint(r.Clients))
 	p.row("recipients", fmt.Sprint(r.Recipients))
-	p.row("body", fmt.Sprintf("%d bytes", r.BodyBytes))
+	p.row("body", count(r.BodyBytes, "byte"))
 	p.row("accepted", fmt.Sprintf("%d in %v", r.Accepted, time.Duration(r.Millis)*time.Millisecond))
 	p.row("accepted/s", fmt.Sprint(r.PerSecond))
 	r.Latency.rows(p)

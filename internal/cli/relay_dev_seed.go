@@ -27,8 +27,8 @@ func (d *devRun) plant(ctx context.Context, server *relaysvc.Server) error {
 		return hintf(fault.Wrapf(fault.CodeOf(err), err, "--seed"), "the relay did not start: take the line out, or fetch the document anew")
 	}
 	if seeded.Elsewhere > 0 {
-		d.warn("--seed: %d of %d documents name another relay than %s: whoever looks them up goes there",
-			seeded.Elsewhere, seeded.Agents+seeded.Cards, d.ready.URL)
+		d.warn("--seed: another relay than %s is named in %d of %s: whoever looks them up goes there",
+			d.ready.URL, seeded.Elsewhere, count(seeded.Agents+seeded.Cards, "document"))
 	}
 	d.ready.Seeded = &seededAnswer{seeded.Agents, seeded.Cards}
 	return nil

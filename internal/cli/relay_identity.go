@@ -68,12 +68,17 @@ func (i relayIdentity) text(p *page) {
 	p.row("registered", p.time(i.RegisteredAt))
 	p.row("unregistered", p.timeOr(i.RetiredAt))
 	p.row("network", i.Network)
-	p.row("stored", p.number(i.StoredBytes)+" bytes")
-	p.row("queued", p.number(i.Entries)+" packets, "+p.number(i.Bytes)+" bytes")
+	p.row("stored", count(i.StoredBytes, "byte"))
+	p.row("queued", packets(i.Entries, i.Bytes))
 	p.row("from strangers", p.number(i.Strangers))
 	if i.Quota != nil {
-		p.row("quota", p.number(i.Quota.Entries)+" packets, "+p.number(i.Quota.Bytes)+" bytes")
+		p.row("quota", packets(i.Quota.Entries, i.Quota.Bytes))
 	}
+}
+
+// packets says how much is in a queue, or may be.
+func packets(entries, bytes int64) string {
+	return count(entries, "packet") + ", " + count(bytes, "byte")
 }
 
 type relayIdentityList []relayadmin.Identity

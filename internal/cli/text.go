@@ -153,7 +153,7 @@ func yesNo(yes bool) string {
 }
 
 // count says how many there are of something: "1 message", "2 messages".
-func count(n int, what string) string {
+func count[N int | int64](n N, what string) string {
 	if n != 1 {
 		what += "s"
 	}
