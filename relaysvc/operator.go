@@ -3,6 +3,7 @@ package relaysvc
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -21,6 +22,7 @@ func (s *Server) Operator() Operator { return Operator{s} }
 // Status is the state of the relay now.
 type Status struct {
 	PublicURL string
+	Data      string // folder of its store
 	Draining  bool
 	Streams   int   // open listen streams
 	Failure   error // of the store, nil while it takes decisions
@@ -38,11 +40,21 @@ func (o Operator) Status(ctx context.Context) Status {
 	defer cancel()
 	return Status{
 		PublicURL: s.audience,
+		Data:      s.dataDir(),
 		Draining:  s.hub.isDraining(),
 		Streams:   s.hub.count(),
 		Failure:   s.Probe(ctx),
 		Now:       o.Now(),
 	}
+}
+
+// dataDir returns the folder of the store, as it is called from every other.
+func (s *Server) dataDir() string {
+	dir := filepath.Dir(s.config.DBPath)
+	if whole, err := filepath.Abs(dir); err == nil {
+		return whole
+	}
+	return dir
 }
 
 // Drain bounds a drain. Nil is what the relay was configured with.

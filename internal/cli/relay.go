@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -71,11 +72,21 @@ type relayReady struct {
 	PID   int    `json:"pid"`
 	Data  string `json:"data"`
 	Dev   bool   `json:"dev"`
-	Admin string `json:"admin"` // path of the admin socket
+	Admin string `json:"admin"` // path of the admin socket, "" for none
 	// What a development relay was asked for.
 	Echo   string        `json:"echo,omitempty"` // ACE ID
 	Seeded *seededAnswer `json:"seeded,omitempty"`
 	Chaos  *chaosAnswer  `json:"chaos,omitempty"`
+}
+
+// located returns the line with paths that are the same from every folder.
+func (r relayReady) located() relayReady {
+	for _, path := range []*string{&r.Data, &r.Admin} {
+		if whole, err := filepath.Abs(*path); err == nil && *path != "" {
+			*path = whole
+		}
+	}
+	return r
 }
 
 func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
@@ -134,7 +145,7 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 	reload := &relayReload{
 		app: a, settings: &o.settings, server: server, started: loaded, current: loaded, level: level, usual: level.Level(), log: slog.New(config.Log),
 	}
-	return a.serve(ctx, server, ln, ready, reload)
+	return a.serve(ctx, server, ln, ready.located(), reload)
 }
 
 // hintHolder adds to the error lock_busy how to reach and end the relay that has

@@ -141,6 +141,7 @@ type relayStatus relayadmin.Status
 
 func (s relayStatus) text(p *page) {
 	p.row("relay", s.PublicURL)
+	p.row("data", s.Data)
 	p.row("process", p.number(int64(s.PID)))
 	state := "serving"
 	if s.Draining {

@@ -336,6 +336,7 @@ func (d *devRun) use(ctx context.Context, server *relaysvc.Server) error {
 
 // announce warns of what is out of the ordinary and says where the relay is.
 func (d *devRun) announce() (withdraw func(), err error) {
+	d.ready = d.ready.located()
 	if d.o.open {
 		d.banner()
 	}

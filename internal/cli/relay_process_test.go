@@ -200,6 +200,20 @@ func TestRelayStartsTwice(t *testing.T) {
 	}
 }
 
+// TestReadyLineNamesWholePaths: who reads the line may be in another folder.
+func TestReadyLineNamesWholePaths(t *testing.T) {
+	for _, kind := range []string{"--dev", "--public-url https://relay.example"} {
+		dir := t.TempDir()
+		p := startRelay(t, []string{"XDG_RUNTIME_DIR=" + dir}, nil,
+			"sh", "-c", "cd "+dir+" && exec ace relay serve "+kind+" --data store --admin-socket store/socket --listen 127.0.0.1:0")
+		if p.ready.Data != filepath.Join(dir, "store") || p.ready.Admin != filepath.Join(dir, "store", "socket") {
+			t.Errorf("%s: %+v", kind, p.ready)
+		}
+		newStage(t).must("relay", "drain", "--admin-socket", p.ready.Admin)
+		p.ends(exitOK)
+	}
+}
+
 // TestSecondSignal asks a relay to end while a request does not finish. The
 // second signal does not wait for it.
 func TestSecondSignal(t *testing.T) {

@@ -5,6 +5,7 @@ import "github.com/ace-toolkit/ace/relaysvc/relaydb"
 // Status is the answer to GET /status.
 type Status struct {
 	PublicURL string `json:"public_url"`
+	Data      string `json:"data"` // folder of its store
 	PID       int    `json:"pid"`
 	Draining  bool   `json:"draining"`
 	Store     string `json:"store"` // StoreOK, or what broke it

@@ -164,7 +164,7 @@ func answerDone(err error) (any, error) { return done{true}, err }
 
 func (r Relay) status(q *http.Request) (any, error) {
 	s := r.Status(q.Context())
-	status := Status{PublicURL: s.PublicURL, PID: os.Getpid(), Draining: s.Draining, Store: StoreOK, Streams: s.Streams, Now: s.Now}
+	status := Status{PublicURL: s.PublicURL, Data: s.Data, PID: os.Getpid(), Draining: s.Draining, Store: StoreOK, Streams: s.Streams, Now: s.Now}
 	if s.Failure != nil {
 		status.Store = s.Failure.Error()
 	}
