@@ -35,7 +35,7 @@ type IO struct {
 
 	catchSignals func()       // makes signals end the context, see Main
 	beforeExit   func(func()) // sets what a second signal still does, see Main
-	notifyReload func() (signals <-chan os.Signal, stop func())
+	notifyReload func(...os.Signal) (signals <-chan os.Signal, stop func())
 }
 
 // System returns the IO of this process.

@@ -40,7 +40,8 @@ ones find it.
 SIGINT and SIGTERM drain: the relay says that it is not ready, asks the clients
 of streams to connect again and lets requests in progress finish. A second one
 ends it at once. SIGHUP reads the configuration and the certificate anew,
-SIGUSR1 turns the level debug of the log on and off.
+SIGUSR1 turns the level debug of the log on and off. A development relay ends
+with its terminal, by SIGHUP.
 
 A relay for others speaks TLS with --tls-cert and --tls-key, or plain HTTP to a
 reverse proxy that does. Its public URL is what clients sign for. Each setting
@@ -115,9 +116,12 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 		config.WakeGateways = []string{relaysvc.LoopbackGateways}
 	}
 	config.Log = a.relayLog(loaded.LogFormat, level)
+	reload := &relayReload{
+		app: a, settings: &o.settings, started: loaded, current: loaded, level: level, usual: level.Level(), log: slog.New(config.Log),
+	}
 	defer func() { err = hintHolder(err) }()
 	if dev {
-		return runDevRelay(ctx, a, o.developer, config, loaded)
+		return runDevRelay(ctx, a, o.developer, config, reload)
 	}
 	socket, err := socketPath(loaded.Data, loaded.AdminSocket)
 	if err != nil {
@@ -142,9 +146,7 @@ func runRelayServe(ctx context.Context, a *app, o *relayOptions) (err error) {
 		return err
 	}
 	ready := relayReady{Event: "ready", URL: config.PublicURL, PID: os.Getpid(), Data: loaded.Data, Admin: admin.socket}
-	reload := &relayReload{
-		app: a, settings: &o.settings, server: server, started: loaded, current: loaded, level: level, usual: level.Level(), log: slog.New(config.Log),
-	}
+	reload.server = server
 	return a.serve(ctx, server, ln, ready.located(), reload)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -105,13 +106,15 @@ type devRun struct {
 	loaded  *relayconf.Loaded
 	ready   relayReady
 	ln      net.Listener
+	reload  *relayReload
 	signals chan os.Signal // for the command of --exec
 }
 
 // runDevRelay is ace relay serve --dev. The settings name an address to listen
 // on, and may leave the folder of the store and the public URL open.
-func runDevRelay(ctx context.Context, a *app, o devOptions, c relaysvc.Config, l *relayconf.Loaded) error {
-	d := &devRun{app: a, o: o, config: c, loaded: l, ready: relayReady{Event: "ready", PID: os.Getpid(), Data: l.Data, Dev: true}}
+func runDevRelay(ctx context.Context, a *app, o devOptions, c relaysvc.Config, r *relayReload) error {
+	l := r.started
+	d := &devRun{app: a, o: o, config: c, loaded: l, reload: r, ready: relayReady{Event: "ready", PID: os.Getpid(), Data: l.Data, Dev: true}}
 	if err := d.prepare(); err != nil {
 		return err
 	}
@@ -149,11 +152,13 @@ func (d *devRun) prepare() (err error) {
 // until bounds ctx by the signals and by the life of the parent. Signals end
 // the relay, or are for the command of --exec, with which the relay ends.
 func (d *devRun) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	watchEnds := func() {}
 	if d.o.exec {
 		d.signals = make(chan os.Signal, 16)
 		signal.Notify(d.signals, commandSignals()...)
 	} else {
 		d.io.catchSignals()
+		watchEnds = d.watchReload(ctx)
 	}
 	ctx, hangup := d.untilHangup(ctx)
 	stop := func() {}
@@ -163,9 +168,23 @@ func (d *devRun) until(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() {
 		stop()
 		hangup()
+		watchEnds()
 		if d.signals != nil {
 			signal.Stop(d.signals)
 		}
+	}
+}
+
+// watchReload acts on the signals that change a relay until end is called.
+func (d *devRun) watchReload(ctx context.Context) (end func()) {
+	signals, unsubscribe := d.reload.subscribe()
+	ctx, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { d.reload.watch(ctx, signals) })
+	return func() {
+		stop()
+		watch.Wait()
+		unsubscribe()
 	}
 }
 

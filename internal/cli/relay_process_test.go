@@ -274,6 +274,22 @@ func TestHangupOfAThrowawayRelay(t *testing.T) {
 	}
 }
 
+// TestDebugOfAThrowawayRelay: the signal that turns debugging on does not end a
+// development relay.
+func TestDebugOfAThrowawayRelay(t *testing.T) {
+	address := freeAddress(t)
+	p := startRelay(t, []string{"TMPDIR=" + t.TempDir()}, nil, "ace", "relay", "serve", "--dev", "--listen", address)
+	p.address = address
+	p.signal(syscall.SIGUSR1)
+	p.logs("log level changed.*DEBUG")
+	p.fetch("/health")
+	p.logs(`level=DEBUG msg=request route="GET /health" code=ok`)
+	p.signal(syscall.SIGUSR1)
+	p.logs("log level changed.*WARN")
+	p.signal(syscall.SIGTERM)
+	p.ends(exitOK)
+}
+
 // TestReload changes the configuration of a running relay.
 func TestReload(t *testing.T) {
 	file, address := filepath.Join(t.TempDir(), "relay.toml"), freeAddress(t)

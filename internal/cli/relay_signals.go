@@ -11,11 +11,11 @@ import (
 	"github.com/ace-toolkit/ace/relaysvc/relayconf"
 )
 
-// notifyReload returns the signals that change a relay while it runs, until
-// stop is called.
-func notifyReload() (signals <-chan os.Signal, stop func()) {
+// notifyReload returns the signals of those kinds, which change a relay while it
+// runs, until stop is called.
+func notifyReload(kinds ...os.Signal) (signals <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 4)
-	signal.Notify(c, syscall.SIGHUP, syscall.SIGUSR1)
+	signal.Notify(c, kinds...)
 	return c, func() { signal.Stop(c) }
 }
 
@@ -32,12 +32,16 @@ type relayReload struct {
 }
 
 // subscribe returns the signals to watch, until stop is called. One that comes
-// before that ends the process. A development relay takes none.
+// before that ends the process. A development relay ends with its terminal,
+// which SIGHUP tells it.
 func (r *relayReload) subscribe() (signals <-chan os.Signal, stop func()) {
-	if r.app.io.notifyReload == nil || r.settings.dev {
+	switch {
+	case r.app.io.notifyReload == nil:
 		return nil, func() {}
+	case r.settings.dev:
+		return r.app.io.notifyReload(syscall.SIGUSR1)
 	}
-	return r.app.io.notifyReload()
+	return r.app.io.notifyReload(syscall.SIGHUP, syscall.SIGUSR1)
 }
 
 // watch acts on signals until ctx ends: SIGHUP reads the configuration and the
