@@ -73,7 +73,7 @@ func (s *Store) Rotate(r Rotation, now int64) (*kel.State, error) {
 func (s *Store) Recover(r Rotation, seen *kel.State, now int64) (*kel.State, error) {
 	return s.rotate(r, now, func(log *kel.State, root *suite.SigningKey, next string) (*kel.State, error) {
 		start := log.EpochStart()
-		if start > seen.EpochStart() || log.Events()[start].Hash != seen.Events()[start].Hash {
+		if start > seen.Seq() || log.Events()[start].Hash != seen.Events()[start].Hash {
 			return nil, fault.New(fault.KELConflict, "the log in %s is of another root than the log to recover", s.dir)
 		}
 		return recoverFrom(seen, root, next, now)

@@ -12,6 +12,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/keystore"
 )
 
@@ -122,6 +123,10 @@ func TestRotate(t *testing.T) {
 	kept := vault(t, s, nil)
 	oldRoot := logOf(t, s).Root()
 	oldNext, _ := os.ReadFile(o.NextRootPath)
+	oldFile := filepath.Join(t.TempDir(), "root.key")
+	if err := os.Link(filepath.Join(o.Dir, "root.key"), oldFile); err != nil {
+		t.Fatal(err)
+	}
 	r := rotation(t, s, o)
 	r.Files = map[string][]byte{"settings.toml": []byte("new")}
 	log, err := s.Rotate(r, later)
@@ -137,6 +142,9 @@ func TestRotate(t *testing.T) {
 	root, err := s.Root(nil, later)
 	if err != nil || !bytes.Equal(root.PublicKey(), log.Root()) {
 		t.Errorf("root.key: %v", err)
+	}
+	if text, err := os.ReadFile(oldFile); err != nil || len(bytes.Trim(text, "\x00")) > 0 {
+		t.Errorf("the old root was not overwritten: %v", err)
 	}
 	if text, _ := os.ReadFile(o.NextRootPath); !bytes.Equal(text, oldNext) {
 		t.Error("the old next root was touched")
@@ -191,12 +199,17 @@ func TestRecover(t *testing.T) {
 		}
 	}
 	// The log on disk is ahead of the one to recover from by a rot.
-	if _, err := s.Recover(func() keystore.Rotation {
-		r := rotation(t, s, keystore.CreateOptions{NextRootPath: o.NextRootPath + ".2"})
-		r.NextRootPath += ".3"
-		return r
-	}(), stolen, later); !errors.Is(err, fault.KELConflict) {
-		t.Errorf("from a log of an older root: %v", err)
+	r := rotation(t, s, keystore.CreateOptions{NextRootPath: o.NextRootPath + ".2"})
+	r.NextRootPath += ".3"
+	inception, err := kel.Verify(wire.NewArray(stolen.Value().Items()[0]), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seen := range []*kel.State{stolen, inception} {
+		if _, err := s.Recover(r, seen, later); !errors.Is(err, fault.KELConflict) {
+			t.Errorf("from a log of an older root: %v", err)
+		}
+		r = rotation(t, s, keystore.CreateOptions{NextRootPath: o.NextRootPath + ".2"})
 	}
 }
 

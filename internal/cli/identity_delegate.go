@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/keystore"
 )
@@ -39,8 +41,12 @@ func runIdentityDelegate(ctx context.Context, a *app, o renewOptions) error {
 	if o.dryRun {
 		return a.print(renewedAnswer{DryRun: true, renewalPlan: r.plan, ToCome: []string{}})
 	}
-	if _, err := r.id.store.Delegate(r.renewal(), a.io.Now()); err != nil {
-		return withHint(err, "ace identity log shows the room that is left; ace identity recover gives back that of the current root")
+	_, err = r.id.store.Delegate(r.renewal(), a.io.Now())
+	if errors.Is(err, fault.InvalidArgument) && r.log.Budget().Emergency() {
+		return hintf(err, "the last room is kept for an emergency; ace identity recover gives back that of the current root")
+	}
+	if err != nil {
+		return err
 	}
 	return r.renewed(ctx, o, core.PublishOptions{})
 }

@@ -1,4 +1,6 @@
-// Package crash kills the relay and looks what is left. The real program runs
+// Package crash kills the program and looks what is left. A command that changes
+// an identity's keys dies at each of its places (identity_test.go); the rest is
+// about the relay. The real program runs
 // on a real folder under concurrent senders, owners and listeners, dies of
 // SIGKILL at a random instant or at a place around its commit, starts again on
 // the same folder, and is compared with a model of what it has answered:
