@@ -95,7 +95,7 @@ func checkErasures(ctx context.Context, db *sql.DB, r *Report) error {
 	var n int64
 	err := db.QueryRowContext(ctx, "SELECT count(*) FROM erasures x JOIN entries e ON e.place = x.place").Scan(&n)
 	if n > 0 {
-		r.problem("packets that are queued and to be erased: %d", n)
+		r.problem("entries whose packet is to be erased: %d", n)
 	}
 	return err
 }
