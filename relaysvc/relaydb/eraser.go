@@ -95,26 +95,7 @@ func (e *eraser) tidy() {
 // flush returns when nothing that was deleted before is left in the log. Where
 // a reader is in the way for long it leaves that to the loop.
 func (e *eraser) flush(ctx context.Context) error {
-	done := make(chan error, 1)
-	patience := time.NewTimer(erasePatience)
-	defer patience.Stop()
-	select {
-	case e.asked <- done:
-	case <-patience.C:
-		return nil
-	case <-e.d.closing:
-		return errClosed
-	case <-ctx.Done():
-		return storage(ctx.Err())
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-patience.C:
-		return nil
-	case <-ctx.Done():
-		return storage(ctx.Err())
-	}
+	return askToErase(ctx, e.asked, e.d.closing)
 }
 
 // erase overwrites what was deleted, and removes segments of which nothing is

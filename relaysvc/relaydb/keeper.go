@@ -270,24 +270,32 @@ func (k *keeper) settle() {
 	defer k.busy.Unlock()
 }
 
-// erasePatience bounds how long erase waits for a reader, such as a backup,
-// that keeps the log from being emptied.
-const erasePatience = 5 * time.Second
-
 // erase returns when nothing that was deleted before is left in the log. Where
 // a reader is in the way for long, it leaves that to the keeper.
 func (k *keeper) erase(ctx context.Context) error {
-	done := make(chan error, 1)
 	k.since.CompareAndSwap(0, k.clock())
+	return askToErase(ctx, k.erasing, k.closing)
+}
+
+// erasePatience bounds how long somebody waits for a reader, such as a backup,
+// that keeps what was deleted from being erased.
+const erasePatience = 5 * time.Second
+
+// askToErase asks a loop that erases, and waits for its answer or for as long as
+// there is patience: what is left then, the loop erases later.
+func askToErase(ctx context.Context, asked chan<- chan error, closing <-chan struct{}) error {
+	done := make(chan error, 1)
+	patience := time.NewTimer(erasePatience)
+	defer patience.Stop()
 	select {
-	case k.erasing <- done:
-	case <-k.closing:
+	case asked <- done:
+	case <-patience.C:
+		return nil
+	case <-closing:
 		return errClosed
 	case <-ctx.Done():
 		return storage(ctx.Err())
 	}
-	patience := time.NewTimer(erasePatience)
-	defer patience.Stop()
 	select {
 	case err := <-done:
 		return err
