@@ -30,7 +30,7 @@ func (in *incoming) deliver(tx *store.Tx) error {
 // holdAdmission is 05#admission-recovery step 4: the permit of an authenticated
 // sender's recovery data is held like a renewal when it is valid.
 func (in *incoming) holdAdmission(tx *store.Tx) error {
-	if in.candidate || in.content.Admission == nil {
+	if in.candidate || in.recovery != nil || in.content.Admission == nil {
 		return nil
 	}
 	permit, err := admission.VerifyPermit(in.content.Admission.Permit, in.state, in.packet.From, in.n.id.ACEID(), in.now)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
@@ -34,4 +35,15 @@ var TestOnlyThreads = func(tx *store.Tx, manifest, local string) profile.Threads
 // TestOnlyBusy reports whether a thread is busy.
 func (n *Node) TestOnlyBusy(tx *store.Tx, peer, threadID string, now int64) bool {
 	return n.checkBusy(tx, peer, threadID, now) != nil
+}
+
+// TestOnlyReceiveCandidate takes a stranger's packet through the pipeline, and
+// lets something happen behind step 2.
+func (n *Node) TestOnlyReceiveCandidate(ctx context.Context, raw wire.Value, now int64, meanwhile func()) (Result, error) {
+	in := &incoming{n: n, now: now}
+	if err := errors.Join(in.decode(raw), in.loadSender(ctx)); err != nil {
+		return Result{}, err
+	}
+	meanwhile()
+	return in.finish(ctx, in.receiveCandidate(ctx))
 }

@@ -20,18 +20,19 @@ type incoming struct {
 
 	packet    *packet.Packet
 	sender    peer       // as the store held it at step 2
-	candidate bool       // the sender is not authenticated from a pin
+	candidate bool       // the sender is not authenticated from a pin, nor by its recovery data
 	state     *kel.State // the log the packet is authenticated under, nil before
 
 	plaintext []byte
 	peerKey   bool            // it opened under a peer prekey
 	content   *packet.Content // nil until step 7, and only its Prekey set when that fails
 
-	contact *admission.Contact         // of an ace:contact:1
-	source  *descriptor.PublishedAgent // verified, of an ace:contact:1
-	receipt *ReceiptBody               // of an ace:receipt:1
-	current string                     // the sender's published prekey after a refresh, "" unless needed
-	permit  *admission.Permit          // verified: the reply permit of a contact, the renewal of a receipt
+	contact  *admission.Contact         // of an ace:contact:1
+	source   *descriptor.PublishedAgent // verified, of an ace:contact:1
+	recovery *recovery                  // verified, of a recovery candidate
+	receipt  *ReceiptBody               // of an ace:receipt:1
+	current  string                     // the sender's published prekey after a refresh, "" unless needed
+	permit   *admission.Permit          // verified: the reply permit of a contact, the renewal of a receipt
 
 	result Result
 	accept bool // step 10 accepted a contact request: the reply is due
@@ -57,14 +58,14 @@ func (in *incoming) run(ctx context.Context, raw wire.Value) error {
 	case admission.Drop:
 		return drop(fault.New(fault.NotPermitted, "sender is blocked"))
 	case admission.Candidate:
-		return in.receiveContact(ctx)
+		return in.receiveCandidate(ctx)
 	}
 	behind, err := in.refreshPin(ctx) // 3
 	if err != nil {
 		return err
 	}
 	if behind {
-		return in.receiveContact(ctx)
+		return in.receiveCandidate(ctx)
 	}
 	return in.receivePinned(ctx)
 }
@@ -81,17 +82,21 @@ func (in *incoming) receivePinned(ctx context.Context) error {
 	if err := in.open(ctx); err != nil { // 6
 		return err
 	}
-	judged := in.readContent() // 7, 8
+	judged := in.readContent() // 7
+	if judged == nil {
+		judged = in.matchBody() // 8
+	}
 	if judged == nil {
 		judged = in.checkCore(ctx)
 	}
 	return in.commit(ctx, judged) // 9, 10
 }
 
-// receiveContact goes on with a packet that only its own source can
-// authenticate, in the order 06#receive-pipeline gives contact candidates. Every
-// failure is drop, and the pin changes in the transaction of step 10 alone.
-func (in *incoming) receiveContact(ctx context.Context) error {
+// receiveCandidate goes on with a packet that only its own source can
+// authenticate, in the order 06#receive-pipeline gives contact and recovery
+// candidates. Every failure before that is drop, and the pin changes in the
+// transaction of step 10 alone.
+func (in *incoming) receiveCandidate(ctx context.Context) error {
 	in.candidate = true
 	if err := in.checkWindow(); err != nil { // 5
 		return err
@@ -99,11 +104,24 @@ func (in *incoming) receiveContact(ctx context.Context) error {
 	if err := in.open(ctx); err != nil { // 6
 		return err
 	}
-	judged := in.readContent() // 7, 8
+	judged := in.readContent() // 7
 	if judged == nil {
-		judged = in.authenticateContact(ctx)
+		judged = in.authenticateCandidate(ctx) // 8 with it
 	}
 	return in.commit(ctx, judged) // 9, 10
+}
+
+func (in *incoming) authenticateCandidate(ctx context.Context) error {
+	if in.isRecoveryCandidate() {
+		if err := in.authenticateRecovery(); err != nil {
+			return err
+		}
+		return in.matchBody() // 8
+	}
+	if err := in.matchBody(); err != nil { // 8
+		return err
+	}
+	return in.authenticateContact(ctx)
 }
 
 // finish turns the end of the pipeline into a result and makes step 11.

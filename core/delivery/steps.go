@@ -115,18 +115,23 @@ func (in *incoming) open(ctx context.Context) error {
 	return nil
 }
 
-// readContent is steps 7 and 8.
+// readContent is step 7.
 func (in *incoming) readContent() error {
 	content, err := packet.ParseContent(in.plaintext)
 	in.content = content
 	if err != nil {
 		return in.refuse(err)
 	}
-	message, ok := in.n.profiles.Installed(content.Type, content.SchemaDigest)
-	if !ok {
+	if _, ok := in.n.profiles.Installed(content.Type, content.SchemaDigest); !ok {
 		return in.refuse(fault.New(fault.UnsupportedSchema, "content.type: %.80q with this schema is not installed", content.Type))
 	}
-	if err := message.Schema.Match(content.Body); err != nil {
+	return nil
+}
+
+// matchBody is step 8.
+func (in *incoming) matchBody() error {
+	message, _ := in.n.profiles.Installed(in.content.Type, in.content.SchemaDigest)
+	if err := message.Schema.Match(in.content.Body); err != nil {
 		return in.refuse(fault.Wrapf(fault.InvalidBody, err, "content.body"))
 	}
 	return nil
@@ -306,6 +311,13 @@ func (in *incoming) commit(ctx context.Context, judged error) error {
 		return judged
 	}
 	err := in.n.store.Update(ctx, func(tx *store.Tx) error {
+		if in.recovery != nil {
+			if err := in.restore(tx); errors.As(err, &s) {
+				judged = err // before what step 8 says: the sender is not recorded
+			} else if err != nil {
+				return err
+			}
+		}
 		if err := in.applyPrekeys(tx); err != nil {
 			return err
 		}

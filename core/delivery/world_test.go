@@ -55,6 +55,7 @@ type endpoint struct {
 	vault *suite.Seed
 	set   *profile.Set
 	rules map[string]string
+	room  int64 // messages not yet handled, 0: the usual bound
 	node  *delivery.Node
 }
 
@@ -117,7 +118,7 @@ func (e *endpoint) open() {
 	e.store = s
 	e.t.Cleanup(func() { s.Close() })
 	e.node, err = delivery.New(e.t.Context(), delivery.Config{
-		Identity: e.id, Store: s, Net: &endpointNet{e.world, e.id.ACEID()}, Profiles: e.set, Accept: e.rules, Home: relay,
+		Identity: e.id, Store: s, Net: &endpointNet{e.world, e.id.ACEID()}, Profiles: e.set, Accept: e.rules, Home: relay, Capacity: e.room,
 	}, e.world.now)
 	if err != nil {
 		e.t.Fatal(err)
