@@ -31,7 +31,19 @@ func (tx *Tx) Contacts(now int64) ([]Contact, error) {
 
 // SetContact writes a row, in place of any the peer has.
 func (tx *Tx) SetContact(c Contact) error {
-	return tx.run("INSERT OR REPLACE INTO contact VALUES (?, ?, ?, ?, ?)", c.Peer, c.State, c.Profile, c.Since, c.ExpiresAt)
+	return tx.run(`INSERT OR REPLACE INTO contact (`+contactColumns+`, permit_under)
+		VALUES (?, ?, ?, ?, ?, coalesce((SELECT delegation FROM permit WHERE peer = ? AND direction = 'issued'), ''))`,
+		c.Peer, c.State, c.Profile, c.Since, c.ExpiresAt, c.Peer)
+}
+
+// Two ranges of the index: a comparison with <> would read all of it.
+const selectDueContacts = "SELECT " + contactColumns + " FROM contact WHERE state = 'admitted' AND permit_under < ? UNION ALL SELECT " +
+	contactColumns + " FROM contact WHERE state = 'admitted' AND permit_under > ? ORDER BY since, peer"
+
+// ContactsDueAPermit returns the rows in state "admitted" whose peer's newest
+// issued permit was not signed under the given delegation, oldest first.
+func (tx *Tx) ContactsDueAPermit(delegation string) ([]Contact, error) {
+	return rows(tx, scanContact, selectDueContacts, delegation, delegation)
 }
 
 // DeleteContact removes the row of a peer.
@@ -89,19 +101,50 @@ const (
 type Permit struct {
 	Raw                 []byte // canonical JSON
 	IssuedAt, ExpiresAt int64
+	Delegation          string // that signed it, of an issued one
 }
+
+const permitColumns = "raw, issued_at, expires_at, delegation"
+
+func (p *Permit) fields() []any { return []any{&p.Raw, &p.IssuedAt, &p.ExpiresAt, &p.Delegation} }
 
 // Permit returns the permit kept for a peer and whether there is one.
 func (tx *Tx) Permit(peer string, d PermitDirection) (Permit, bool, error) {
 	var p Permit
-	ok, err := tx.get("SELECT raw, issued_at, expires_at FROM permit WHERE peer = ? AND direction = ?",
-		[]any{peer, string(d)}, &p.Raw, &p.IssuedAt, &p.ExpiresAt)
+	ok, err := tx.get("SELECT "+permitColumns+" FROM permit WHERE peer = ? AND direction = ?", []any{peer, string(d)}, p.fields()...)
 	return p, ok, err
 }
 
 // SetPermit keeps a permit in place of the peer's earlier one.
 func (tx *Tx) SetPermit(peer string, d PermitDirection, p Permit) error {
-	return tx.run("INSERT OR REPLACE INTO permit VALUES (?, ?, ?, ?, ?)", peer, string(d), p.Raw, p.IssuedAt, p.ExpiresAt)
+	err := tx.run("INSERT OR REPLACE INTO permit (peer, direction, "+permitColumns+") VALUES (?, ?, ?, ?, ?, ?)",
+		peer, string(d), p.Raw, p.IssuedAt, p.ExpiresAt, p.Delegation)
+	if err != nil || d != PermitIssued {
+		return err
+	}
+	return tx.run("UPDATE contact SET permit_under = ? WHERE peer = ?", p.Delegation, peer)
+}
+
+// DeletePermits forgets the permits issued to and held from a peer.
+func (tx *Tx) DeletePermits(peer string) error {
+	if err := tx.run("UPDATE contact SET permit_under = '' WHERE peer = ?", peer); err != nil {
+		return err
+	}
+	return tx.run("DELETE FROM permit WHERE peer = ?", peer)
+}
+
+// PeerPermit is a permit with the peer it is kept for.
+type PeerPermit struct {
+	Peer      string
+	Direction PermitDirection
+	Permit
+}
+
+// Permits returns all permits kept, by peer.
+func (tx *Tx) Permits() ([]PeerPermit, error) {
+	return rows(tx, func(r scanner) (p PeerPermit, err error) {
+		return p, r.Scan(append([]any{&p.Peer, &p.Direction}, p.fields()...)...)
+	}, "SELECT peer, direction, "+permitColumns+" FROM permit ORDER BY peer, direction")
 }
 
 // CountPermits returns how many kept permits were issued at since or later and

@@ -34,6 +34,11 @@ type OutboxEntry struct {
 const outboxColumns = `message_id, peer, content, type, thread_id, request_id, created_at, state, attempts, first_attempt_at,
 	next_attempt_at, claimed_until, prekey, prekey_is_peer, relay, settled_at, abandoned, remote_code, last_error`
 
+const (
+	selectPending = "SELECT " + outboxColumns + " FROM outbox WHERE state = 'pending' AND next_attempt_at <= ? ORDER BY next_attempt_at, seq"
+	selectStarted = "SELECT " + outboxColumns + " FROM outbox WHERE state = 'pending' AND attempts > 0 AND first_attempt_at <= ? ORDER BY first_attempt_at, seq"
+)
+
 func (e *OutboxEntry) fields() []any {
 	return []any{&e.MessageID, &e.Peer, &e.Content, &e.Type, &e.ThreadID, &e.RequestID, &e.CreatedAt, &e.State, &e.Attempts, &e.FirstAttemptAt,
 		&e.NextAttemptAt, &e.ClaimedUntil, &e.Prekey, &e.PrekeyIsPeer, &e.Relay, &e.SettledAt, &e.Abandoned, &e.RemoteCode, &e.LastError}
@@ -70,14 +75,13 @@ func (tx *Tx) OutboxEntries() ([]OutboxEntry, error) {
 // OutboxPending returns the entries without an outcome whose next attempt is at
 // or before the given time, in that order.
 func (tx *Tx) OutboxPending(until int64) ([]OutboxEntry, error) {
-	return rows(tx, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE state = 'pending' AND next_attempt_at <= ? ORDER BY next_attempt_at, seq", until)
+	return rows(tx, scanOutbox, selectPending, until)
 }
 
 // OutboxStarted returns the pending entries first attempted at or before the
 // given time.
 func (tx *Tx) OutboxStarted(until int64) ([]OutboxEntry, error) {
-	return rows(tx, scanOutbox, `SELECT `+outboxColumns+` FROM outbox
-		WHERE state = 'pending' AND attempts > 0 AND first_attempt_at <= ? ORDER BY seq`, until)
+	return rows(tx, scanOutbox, selectStarted, until)
 }
 
 // CountPending returns how many entries have no outcome.
