@@ -108,7 +108,7 @@ func (n *Node) record(ctx context.Context, a *attempt, failure error) (entry sto
 			entry.Relay = a.relay
 		}
 		if a.relay != "" && a.issued != nil {
-			if err := savePermit(tx, a.peer.id, store.PermitIssued, a.issued); err != nil {
+			if err := n.saveIssued(tx, a.peer.id, a.issued); err != nil {
 				return err
 			}
 		}

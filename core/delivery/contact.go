@@ -57,7 +57,7 @@ func (n *Node) sendContact(ctx context.Context, c contactPacket, now int64) erro
 // ContactRequest is a request to connect (05#flow step 1).
 type ContactRequest struct {
 	To      string // ACE ID of a peer that was looked up
-	Profile string
+	Profile string // "": the recorded one, else one that both list
 	Note    string // at most MAX_NOTE_BYTES
 	// Home is the home relay of the peer's card record, whose contact is open.
 	// It is used when no permit of the peer is held.
@@ -98,8 +98,8 @@ func (n *Node) SendRequest(ctx context.Context, q ContactRequest, now int64) (st
 	if p, err = n.ensureAgent(ctx, p, now); err != nil {
 		return store.Contact{}, err
 	}
-	if !n.shares(q.Profile, p.agent.Profiles) {
-		return store.Contact{}, fault.New(fault.InvalidArgument, "profile %.80q is not one that both list with the same digest", q.Profile)
+	if q.Profile, err = n.contactProfile(p, q.Profile); err != nil {
+		return store.Contact{}, err
 	}
 	row, permit, err := n.recordPending(ctx, p, q, now)
 	if err != nil {

@@ -176,16 +176,20 @@ func (n *Node) Abandon(ctx context.Context, messageID string, now int64) (entry 
 		if entry, err = findEntry(tx, messageID); err != nil {
 			return err
 		}
-		if expire(&entry, now) {
-			return tx.SaveOutbox(entry)
-		}
-		if entry.State != store.Pending {
-			return nil
-		}
-		entry.State, entry.SettledAt, entry.Abandoned = store.Expired, now, true
+		abandon(&entry, now)
 		return tx.SaveOutbox(entry)
 	})
 	return entry, err
+}
+
+// abandon ends a pending entry by the owner's will and reports whether it did:
+// one whose time was over had ended by itself.
+func abandon(e *store.OutboxEntry, now int64) bool {
+	if expire(e, now) || e.State != store.Pending {
+		return false
+	}
+	e.State, e.SettledAt, e.Abandoned = store.Expired, now, true
+	return true
 }
 
 // ExpireDue ends the entries whose time is over at now.

@@ -155,7 +155,19 @@ func (n *Node) hold(tx *store.Tx, id string, pin *kel.State, permit *admission.P
 	if err != nil || held != nil && held.IssuedAt > permit.IssuedAt {
 		return err
 	}
-	return savePermit(tx, id, store.PermitHeld, permit)
+	return tx.SetPermit(id, store.PermitHeld, keptPermit(permit))
+}
+
+// saveIssued records a permit signed under the current delegation as the newest
+// one issued to a peer.
+func (n *Node) saveIssued(tx *store.Tx, id string, permit *admission.Permit) error {
+	kept := keptPermit(permit)
+	kept.Delegation = n.delegation()
+	return tx.SetPermit(id, store.PermitIssued, kept)
+}
+
+func keptPermit(p *admission.Permit) store.Permit {
+	return store.Permit{Raw: p.Raw(), IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt}
 }
 
 func loadPermit(tx *store.Tx, id string, d store.PermitDirection) (*admission.Permit, error) {
@@ -172,10 +184,6 @@ func loadPermit(tx *store.Tx, id string, d store.PermitDirection) (*admission.Pe
 		return nil, fault.Wrapf(fault.StorageFailed, err, "%s permit of %s", d, id)
 	}
 	return permit, nil
-}
-
-func savePermit(tx *store.Tx, id string, d store.PermitDirection, p *admission.Permit) error {
-	return tx.SetPermit(id, d, store.Permit{Raw: p.Raw(), IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt})
 }
 
 // issuedPermit returns the newest permit issued to a peer and whether it is time
@@ -204,7 +212,7 @@ func (n *Node) recordIssued(ctx context.Context, id string, permit *admission.Pe
 	if permit == nil {
 		return nil
 	}
-	return n.store.Update(ctx, func(tx *store.Tx) error { return savePermit(tx, id, store.PermitIssued, permit) })
+	return n.store.Update(ctx, func(tx *store.Tx) error { return n.saveIssued(tx, id, permit) })
 }
 
 // isTransient reports whether repeating can help with err: transient and local

@@ -87,7 +87,7 @@ func (in *incoming) restore(tx *store.Tx) error {
 	in.sender.pin = a.pin
 	// The sender presents the newest permit it holds. One that was issued to it
 	// later did not arrive, so the proof takes its place on the record.
-	if err := savePermit(tx, from, store.PermitIssued, in.recovery.proof); err != nil {
+	if err := in.n.saveIssued(tx, from, in.recovery.proof); err != nil {
 		return err
 	}
 	if err := in.n.hold(tx, from, a.pin, in.recovery.permit, in.now); err != nil {

@@ -1,0 +1,56 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/store"
+)
+
+// delegation names the identity's current delegation by the hash of its event,
+// "" without one. The seq alone would not do: a recovery gives it to another
+// event (01#rotation-and-recovery).
+func (n *Node) delegation() string {
+	state := n.id.State()
+	d := state.Delegated()
+	if d == nil {
+		return ""
+	}
+	return state.Events()[d.Seq].Hash
+}
+
+// PermitsDue returns the admitted peers that have not been issued a permit under
+// the current delegation (05#delivery-permits): a request carries it to them. It
+// costs what is due. Without a usable identity nothing is.
+func (n *Node) PermitsDue(ctx context.Context, now int64) (due []store.Contact, err error) {
+	if !n.id.State().Usable(now) {
+		return nil, nil
+	}
+	err = n.store.View(ctx, func(tx *store.Tx) error {
+		due, err = tx.ContactsDueAPermit(n.delegation())
+		return err
+	})
+	return due, err
+}
+
+// contactProfile returns the profile that a request is about: the one asked for,
+// which both have to list, else the one recorded, else one that both list
+// (05#delivery-permits). Code: invalid_argument.
+func (n *Node) contactProfile(p peer, asked string) (string, error) {
+	if asked != "" {
+		if !n.shares(asked, p.agent.Profiles) {
+			return "", fault.New(fault.InvalidArgument, "profile %.80q is not one that both list with the same digest", asked)
+		}
+		return asked, nil
+	}
+	if p.row.Profile != "" && n.shares(p.row.Profile, p.agent.Profiles) {
+		return p.row.Profile, nil
+	}
+	for _, m := range n.profiles.Manifests() {
+		if m.ID != profile.CoreID && n.shares(m.ID, p.agent.Profiles) {
+			return m.ID, nil
+		}
+	}
+	return "", fault.New(fault.InvalidArgument, "no profile is one that both list with the same digest")
+}
