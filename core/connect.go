@@ -65,14 +65,11 @@ func (e *Endpoint) Connect(ctx context.Context, aceID, profileID, note string) (
 	if !wire.IsACEID(aceID) || aceID == e.ACEID() {
 		return Contact{}, fault.New(fault.InvalidArgument, "%.80q is not the ACE ID of another agent", aceID)
 	}
-	found, err := e.node.Lookup(ctx, aceID, now)
+	request, err := e.contactRequest(ctx, aceID, now)
 	if err != nil {
 		return Contact{}, err
 	}
-	request := delivery.ContactRequest{To: aceID, Profile: profileID, Note: note}
-	if request.Home, err = e.openHome(ctx, found.Agent, now); err != nil {
-		return Contact{}, err
-	}
+	request.Profile, request.Note = profileID, note
 	if err := e.ensurePublished(ctx, now); err != nil {
 		return Contact{}, err
 	}
@@ -81,6 +78,17 @@ func (e *Endpoint) Connect(ctx context.Context, aceID, profileID, note string) (
 		return Contact{}, err
 	}
 	return e.viewContact(ctx, row)
+}
+
+// contactRequest looks a peer up and returns a request to it that says where it
+// may go.
+func (e *Endpoint) contactRequest(ctx context.Context, aceID string, now int64) (delivery.ContactRequest, error) {
+	found, err := e.node.Lookup(ctx, aceID, now)
+	if err != nil {
+		return delivery.ContactRequest{}, err
+	}
+	home, err := e.openHome(ctx, found.Agent, now)
+	return delivery.ContactRequest{To: aceID, Home: home}, err
 }
 
 // openHome returns the relay for a request without a permit, "" when a permit

@@ -119,6 +119,19 @@ func (p *publication) registered(ctx context.Context, f func() error) error {
 // All are within TIMESTAMP_WINDOW_SECONDS.
 var conflictSteps = []int64{0, 2, 20, 120, 280}
 
+// onceRegistered runs f, and once more after a registration when the relay
+// answers that it does not know the identity.
+func (e *Endpoint) onceRegistered(ctx context.Context, now int64, f func() error) error {
+	err := f()
+	if !errors.Is(err, fault.NotRegistered) {
+		return err
+	}
+	if _, err := e.register(ctx, now); err != nil {
+		return err
+	}
+	return f()
+}
+
 // register registers the identity at its home relay. Registrations have strictly
 // increasing timestamps, across processes (07#registration step 6).
 func (e *Endpoint) register(ctx context.Context, now int64) (status relayapi.Status, err error) {
@@ -129,7 +142,7 @@ func (e *Endpoint) register(ctx context.Context, now int64) (status relayapi.Sta
 		}
 		status, err = e.client.Register(ctx, e.config.Relay, at)
 		if err == nil {
-			return status, e.recordRegistration(ctx, at, e.config.Identity.State().LastHash())
+			return status, e.recordRegistration(ctx, status, at, e.config.Identity.State().LastHash())
 		}
 		if remoteError(err) != string(relayapi.IdentityConflict) {
 			return "", err
@@ -154,8 +167,13 @@ func (e *Endpoint) nextRegistration(ctx context.Context, now int64) (at int64, e
 	return at, err
 }
 
-func (e *Endpoint) recordRegistration(ctx context.Context, at int64, kelEnd string) error {
+func (e *Endpoint) recordRegistration(ctx context.Context, status relayapi.Status, at int64, kelEnd string) error {
 	return e.store.Update(ctx, func(tx *store.Tx) error {
+		if status == relayapi.Registered { // a relay that did not know us holds no blocks of ours
+			if err := tx.ForgetSettledBlocks(e.config.Relay); err != nil {
+				return err
+			}
+		}
 		last, _, err := tx.Registration(e.config.Relay)
 		if err != nil {
 			return err

@@ -112,6 +112,10 @@ func (e *Endpoint) RetryDue(ctx context.Context) (accepted int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	return e.retryDue(ctx, now)
+}
+
+func (e *Endpoint) retryDue(ctx context.Context, now int64) (accepted int, err error) {
 	if err := e.node.ExpireDue(ctx, now); err != nil {
 		return 0, err
 	}

@@ -1,0 +1,35 @@
+package delivery
+
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// settledRetention is how long an ended message stays in the Outbox for its
+// sender to look at. It is longer than any has to stay (06#outbox-sender).
+const settledRetention = 30 * 86400
+
+// Prune removes what has ended, and returns how many rows that were: pending
+// entries and held requests whose time is over (05#flow), messages that ended
+// long ago, and seeds whose retention has ended (04#prekey).
+func (n *Node) Prune(ctx context.Context, now int64) (removed int64, err error) {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		contacts, err := tx.DeleteExpiredContacts(now)
+		if err != nil {
+			return err
+		}
+		requests, err := tx.DeleteRequests(now - wire.ContactRequestTTLSeconds)
+		if err != nil {
+			return err
+		}
+		messages, err := tx.DeleteSettled(now - settledRetention)
+		if err != nil {
+			return err
+		}
+		removed = contacts + requests + messages
+		return deleteEndedSeeds(tx, now)
+	})
+	return removed, err
+}

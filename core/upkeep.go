@@ -1,0 +1,134 @@
+package core
+
+import "context"
+
+// The steps of upkeep, by which an [UpkeepFailure] names them.
+const (
+	UpkeepRegistration = "registration"
+	UpkeepDescriptor   = "descriptor"
+	UpkeepCard         = "card"
+	UpkeepBlock        = "block"
+	UpkeepPermit       = "permit"
+	UpkeepOutbox       = "outbox"
+	UpkeepPrune        = "prune"
+)
+
+// UpkeepReport is what one pass of upkeep did.
+type UpkeepReport struct {
+	Published Published
+	Blocks    int   // decisions that the relay answered for good
+	Permits   int   // permit refreshes sent
+	Relayed   int   // queued messages that a relay took
+	Pruned    int64 // rows removed whose time was over
+	Failures  []UpkeepFailure
+}
+
+// UpkeepFailure is a step that failed. The next upkeep tries it again.
+type UpkeepFailure struct {
+	Step string
+	Peer string // ACE ID of whom it was about, "" for nobody
+	Err  error
+}
+
+// upkeep is one pass.
+type upkeep struct {
+	publication
+	report UpkeepReport
+}
+
+// Upkeep does once what an endpoint does on start and at least every 3600 seconds
+// (05#delivery-permits, Upkeep): it registers and publishes where that is due,
+// registers block decisions that the relay has not confirmed, sends permit
+// refreshes after a new delegation, makes the attempts of the Outbox that are
+// due, and removes what has ended. No step keeps the next from being made; what
+// failed is in the report. The error is the end of ctx or a clock that cannot be
+// read.
+func (e *Endpoint) Upkeep(ctx context.Context) (UpkeepReport, error) {
+	now, err := e.now()
+	if err != nil {
+		return UpkeepReport{}, err
+	}
+	u := &upkeep{publication: publication{Endpoint: e, now: now, done: Published{Relay: e.config.Relay, Handle: e.handle()}}}
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{UpkeepRegistration, u.registerOnDemand},
+		{UpkeepDescriptor, u.publishDescriptor},
+		{UpkeepCard, u.publishCard},
+		{UpkeepBlock, u.registerBlocks},
+		{UpkeepPermit, u.refreshPermits}, // behind the descriptor, which the requests carry
+		{UpkeepOutbox, u.attemptDue},
+		{UpkeepPrune, u.prune},
+	} {
+		err := step.do(ctx)
+		if ctx.Err() != nil {
+			return u.finish(), ctx.Err()
+		}
+		u.failed(step.name, "", err)
+	}
+	return u.finish(), nil
+}
+
+func (u *upkeep) finish() UpkeepReport {
+	u.report.Published = u.done
+	return u.report
+}
+
+func (u *upkeep) failed(step, peer string, err error) {
+	if err != nil {
+		u.report.Failures = append(u.report.Failures, UpkeepFailure{Step: step, Peer: peer, Err: err})
+	}
+}
+
+func (u *upkeep) registerBlocks(ctx context.Context) error {
+	due, err := u.unsettledBlocks(ctx)
+	for _, b := range due {
+		_, err := u.registerBlock(ctx, b, u.now)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			u.report.Blocks++
+		}
+		u.failed(UpkeepBlock, b.Peer, err)
+	}
+	return err
+}
+
+func (u *upkeep) refreshPermits(ctx context.Context) error {
+	due, err := u.node.PermitsDue(ctx, u.now)
+	for _, row := range due {
+		err := u.refreshPermit(ctx, row.Peer, u.now)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			u.report.Permits++
+		}
+		u.failed(UpkeepPermit, row.Peer, err)
+	}
+	return err
+}
+
+// refreshPermit sends an admitted peer a request with a fresh permit.
+func (e *Endpoint) refreshPermit(ctx context.Context, aceID string, now int64) error {
+	request, err := e.contactRequest(ctx, aceID, now)
+	if err != nil {
+		return err
+	}
+	_, err = e.node.SendRequest(ctx, request, now)
+	return err
+}
+
+func (u *upkeep) attemptDue(ctx context.Context) (err error) {
+	u.report.Relayed, err = u.retryDue(ctx, u.now)
+	return err
+}
+
+func (u *upkeep) prune(ctx context.Context) (err error) {
+	if u.report.Pruned, err = u.node.Prune(ctx, u.now); err != nil {
+		return err
+	}
+	return u.store.Scrub(ctx)
+}
