@@ -13,7 +13,8 @@ import (
 
 func newContactCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "contact", Short: "Decide who may write to you"},
-		newContactRequestsCmd(a), newContactAcceptCmd(a), newContactRejectCmd(a), newContactListCmd(a))
+		newContactRequestsCmd(a), newContactAcceptCmd(a), newContactRejectCmd(a), newContactListCmd(a),
+		newContactBlockCmd(a), newContactUnblockCmd(a), newContactForgetCmd(a), newContactInviteCmd(a), newContactImportCmd(a))
 }
 
 func newContactRequestsCmd(a *app) *cobra.Command {

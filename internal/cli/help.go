@@ -115,7 +115,7 @@ also ends with it on standard output, as the event "error". A warning is
 {"warning":"..."}.
 
 The events of ace listen: ready, message, receipt, contact_request, contact,
-connection, end, error.
+connection, upkeep, end, error.
 `)
 }
 

@@ -74,6 +74,7 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "alice", "quarantine", "show", "1")
 	do("--as", "alice", "quarantine", "drop", "1", "--yes")
 
+	s.admit(do, alice, bob)
 	s.renew(do)
 
 	do("profile", "list")
@@ -108,6 +109,22 @@ func (s *stage) renew(do func(...string) string) {
 	do("--as", "bob", "identity", "rotate", "--yes")
 	do("identity", "recover", "--rehearse", "--next-root", next("-2"))
 	do("identity", "recover", "--yes", "--next-root", next("-2"))
+}
+
+// admit runs the commands about who may write to whom.
+func (s *stage) admit(do func(...string) string, alice, bob string) {
+	s.t.Helper()
+	invitation := filepath.Join(s.dir, "invitation")
+	do("--as", "alice", "permit", "list")
+	do("--as", "alice", "permit", "renew", bob)
+	do("--as", "alice", "why", bob)
+	do("--as", "alice", "maintain")
+	do("--as", "bob", "contact", "block", alice, "--yes")
+	do("--as", "bob", "contact", "unblock", alice)
+	do("--as", "bob", "contact", "invite", alice, "-o", invitation)
+	do("--as", "alice", "contact", "import", invitation)
+	do("--as", "bob", "contact", "forget", alice, "--yes")
+	do("--as", "bob", "why", alice, "--offline")
 }
 
 // inspect runs the commands that look into objects.
@@ -302,7 +319,7 @@ func mismatchMembers(schema map[string]any, doc map[string]any, at string) strin
 
 // quantities lists the members that are integers and no times.
 var quantities = []string{"number",
-	"seq", "kel_seq", "signature_seq", "in_s", "retry_after_s", "backlog", "generation", "identities", "quarantined", "strangers",
+	"seq", "kel_seq", "revision", "pruned", "signature_seq", "in_s", "retry_after_s", "backlog", "generation", "identities", "quarantined", "strangers",
 	"entries", "bytes", "entries_most", "bytes_most", "stored_bytes", "size", "seed", "delay_ms",
 	"count", "accepted", "accepted_per_second", "accepted_bytes", "events", "events_missing", "duration_ms", "opening_ms",
 	"p50_us", "p90_us", "p99_us", "p999_us", "max_us",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,18 +13,22 @@ import (
 )
 
 func newListenCmd(a *app) *cobra.Command {
-	var once bool
+	var o listenOptions
 	c := &cobra.Command{
-		Use:   "listen [--once]",
+		Use:   "listen [--once] [--no-maintain]",
 		Short: "Receive messages as they come",
 		Long: `Receive messages as they come, until a signal ends it, and make the attempts
 that fall due of your own messages. What is shown is stored and receipted
-already. With --json each event is one line; the first is "ready", the last
-"end" or "error".`,
+already. At its start and at least every hour it does what ace maintain does.
+With --json each event is one line; the first is "ready", the last "end" or
+"error".`,
 	}
-	c.Flags().BoolVar(&once, "once", false, "end after the first message")
-	return a.leaf(c, 0, 0, listenEvents(), func(ctx context.Context, _ []string) error { return runListen(ctx, a, once) })
+	c.Flags().BoolVar(&o.once, "once", false, "end after the first message")
+	c.Flags().BoolVar(&o.noMaintain, "no-maintain", false, "leave it to ace maintain to stay in reach")
+	return a.leaf(c, 0, 0, listenEvents(), func(ctx context.Context, _ []string) error { return runListen(ctx, a, o) })
 }
+
+type listenOptions struct{ once, noMaintain bool }
 
 // The events of ace listen --json.
 type (
@@ -63,6 +66,10 @@ type (
 		In     int64  `json:"in_s"`
 		Reason string `json:"reason"`
 	}
+	upkeepEvent struct {
+		Event string `json:"event"`
+		maintainAnswer
+	}
 	endEvent struct {
 		Event     string  `json:"event"`
 		Reason    string  `json:"reason"`
@@ -76,7 +83,7 @@ type (
 )
 
 func listenEvents() []any {
-	return []any{readyEvent{}, messageEvent{}, receiptEvent{}, requestEvent{}, contactEvent{}, connectionEvent{}, endEvent{}, errorEvent{}}
+	return []any{readyEvent{}, messageEvent{}, receiptEvent{}, requestEvent{}, contactEvent{}, connectionEvent{}, upkeepEvent{}, endEvent{}, errorEvent{}}
 }
 
 func (e readyEvent) text(p *page) { p.line("listening as %s at %s", e.Identity, e.Relay) }
@@ -109,7 +116,7 @@ type listener struct {
 	failed    error
 }
 
-func runListen(ctx context.Context, a *app, once bool) error {
+func runListen(ctx context.Context, a *app, o listenOptions) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return a.streamError(err)
@@ -118,9 +125,9 @@ func runListen(ctx context.Context, a *app, once bool) error {
 	defer cancel()
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
-	l := &listener{app: a, enough: stop, once: once}
+	l := &listener{app: a, enough: stop, once: o.once}
 	for {
-		err = l.listen(listening, s)
+		err = l.listen(listening, s, o)
 		s.Close()
 		if !errors.Is(err, keystore.ErrReplaced) {
 			return l.end(ctx, errors.Join(l.failed, err))
@@ -134,7 +141,7 @@ func runListen(ctx context.Context, a *app, once bool) error {
 }
 
 // listen follows the inbox with the signing key of the moment.
-func (l *listener) listen(ctx context.Context, s *session) error {
+func (l *listener) listen(ctx context.Context, s *session, o listenOptions) error {
 	l.use(s)
 	if l.replaced {
 		// Whoever replaced the key may not have registered it yet, and the relay
@@ -143,11 +150,15 @@ func (l *listener) listen(ctx context.Context, s *session) error {
 			l.app.warn("the new signing key could not be published: %v", err)
 		}
 	}
-	retrying, stop := context.WithCancel(ctx)
-	retries := s.retryAll(retrying)
+	keeping, stop := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		s.Keep(keeping, core.KeepOptions{NoUpkeep: o.noMaintain, OnUpkeep: l.onUpkeep})
+	}()
 	err := s.Listen(ctx, l.on)
 	stop()
-	<-retries
+	<-kept
 	return err
 }
 
@@ -178,6 +189,30 @@ func (l *listener) on(e core.Event) {
 		}
 	}
 }
+
+// onUpkeep prints what a pass of upkeep did; people are told only of what
+// happened.
+func (l *listener) onUpkeep(u core.UpkeepReport) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil || l.once && l.processed > 0 {
+		return
+	}
+	l.begin()
+	answer := l.app.newMaintainAnswer(u)
+	if l.app.flags.json {
+		l.print(upkeepEvent{"upkeep", answer})
+		return
+	}
+	for _, line := range answer.news() {
+		l.app.say("%s", line)
+	}
+	for _, e := range answer.Errors {
+		l.app.say("%s", e.line(&page{app: l.app}))
+	}
+}
+
+func (e upkeepEvent) text(*page) {}
 
 // begin prints the first line, once.
 func (l *listener) begin() {
@@ -260,26 +295,3 @@ func (l *listener) last(reason string) error {
 
 // errDrained ends a stream that a signal ended in good order: that is success.
 var errDrained = errors.New("drained")
-
-// retryInterval is how often the Outbox is looked at for attempts that are due.
-const retryInterval = 15 * time.Second
-
-// retryAll makes the attempts that fall due until ctx ends. The channel closes
-// when it has stopped.
-func (s *session) retryAll(ctx context.Context) <-chan struct{} {
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ticker := time.NewTicker(retryInterval)
-		defer ticker.Stop()
-		for {
-			s.RetryDue(ctx) // a failure is in the entry and tried again
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-		}
-	}()
-	return stopped
-}

@@ -50,8 +50,8 @@ func newPermitCmd(a *app) *cobra.Command {
 its time. No network is used and nothing is changed.`,
 	}
 	c.Flags().StringVar(&issuer, "issuer", "", "`FILE` with the issuer's key event log, or with a document that carries it")
-	return a.group(&cobra.Command{Use: "permit", Short: "Look into delivery permits"},
-		a.leaf(c, 1, 1, []any{permitAnswer{}}, func(_ context.Context, args []string) error {
+	return a.group(&cobra.Command{Use: "permit", Short: "Look into delivery permits, and renew them"},
+		newPermitListCmd(a), newPermitRenewCmd(a), a.leaf(c, 1, 1, []any{permitAnswer{}}, func(_ context.Context, args []string) error {
 			return runPermitVerify(a, args[0], issuer)
 		}))
 }

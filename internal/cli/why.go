@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/admission"
+)
+
+func newWhyCmd(a *app) *cobra.Command {
+	var offline bool
+	c := &cobra.Command{
+		Use:   "why PEER [--offline]",
+		Short: "Tell why you can or cannot reach a peer, and the peer you",
+		Long: `Tell why you can or cannot reach a peer, and the peer you, from what is known
+here. The peer is looked up first, which pins it. What the peer has decided about
+you, or lost, only its own machine knows.`,
+	}
+	c.Flags().BoolVar(&offline, "offline", false, "do not look the peer up")
+	return a.leaf(c, 1, 1, []any{whyAnswer{}}, func(ctx context.Context, args []string) error {
+		return runWhy(ctx, a, args[0], offline)
+	})
+}
+
+// whyAnswer tells what decides whether messages get through. State is null for a
+// stranger.
+type whyAnswer struct {
+	ACEID      string      `json:"ace_id"`
+	PeerName   *string     `json:"peer_name"`
+	State      *string     `json:"state"`
+	CanSend    bool        `json:"can_send"`
+	CanReceive bool        `json:"can_receive"`
+	Send       []whyReason `json:"send"`
+	Receive    []whyReason `json:"receive"`
+}
+
+// whyReason is one thing that decides, or helps to. Stops says that no message
+// gets through because of it.
+type whyReason struct {
+	Code   string  `json:"code"`
+	Stops  bool    `json:"stops"`
+	At     *int64  `json:"at"`
+	Count  *int    `json:"count"`
+	Detail *string `json:"detail"`
+}
+
+func newWhyAnswer(y core.Why) whyAnswer {
+	return whyAnswer{
+		ACEID: y.ACEID, PeerName: orNull(y.Name), State: orNull(y.State), CanSend: y.CanSend, CanReceive: y.CanReceive,
+		Send: newWhyReasons(y.Send), Receive: newWhyReasons(y.Receive),
+	}
+}
+
+func newWhyReasons(reasons []core.Reason) []whyReason {
+	list := []whyReason{}
+	for _, r := range reasons {
+		w := whyReason{Code: string(r.Code), Stops: r.Stops, At: timeOrNull(r.At), Detail: orNull(r.Detail)}
+		if r.Count > 0 {
+			w.Count = &r.Count
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+func (r whyAnswer) text(p *page) {
+	peer := p.peer(r.ACEID, r.PeerName)
+	p.line("you to %s: %s", peer, yesNo(r.CanSend))
+	for _, reason := range r.Send {
+		p.line("  %s", r.sentence(p, peer, reason))
+	}
+	p.line("%s to you: %s", peer, yesNo(r.CanReceive))
+	for _, reason := range r.Receive {
+		p.line("  %s", r.sentence(p, peer, reason))
+	}
+}
+
+// sentence is one plain sentence for each reason.
+func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
+	at, detail := p.timeOr(w.At), clean(orDash(w.Detail), false)
+	switch core.ReasonCode(w.Code) {
+	case core.WhyOwnKeyEnded:
+		return "Your identity has no signing key in force."
+	case core.WhyBlocked:
+		return fmt.Sprintf("You have blocked %s, so what it sends is dropped, receipts too: ace contact unblock lifts that.", peer)
+	case core.WhyLookupFailed:
+		return fmt.Sprintf("Looking %s up failed just now (%s).", peer, detail)
+	case core.WhyNeverLookedUp:
+		return fmt.Sprintf("No descriptor of %s is known: ace lookup fetches it.", peer)
+	case core.WhyPeerKeyEnded:
+		return fmt.Sprintf("%s has no signing key in force, as far as is known here.", peer)
+	case core.WhyDescriptorStale:
+		return fmt.Sprintf("The descriptor held of %s has ended or is outdated; an attempt needs a fresh one.", peer)
+	case core.WhyPermitHeld:
+		return fmt.Sprintf("You hold a permit of %s that is valid until %s.", peer, at)
+	case core.WhyPermitMissing:
+		return fmt.Sprintf("You hold no permit of %s.", peer)
+	case core.WhyPermitEnded:
+		return fmt.Sprintf("The permit you hold of %s ended %s.", peer, at)
+	case core.WhyPermitVoid:
+		return fmt.Sprintf("The permit you hold of %s is void: it was signed with another key than the one in force.", peer)
+	case core.WhyRequestSent:
+		return fmt.Sprintf("Your contact request waits for an answer until %s: ace pull fetches it.", at)
+	case core.WhyCardOpen:
+		return fmt.Sprintf("%s takes contact requests: ace connect sends one.", peer)
+	case core.WhyCardClosed:
+		return fmt.Sprintf("%s takes no contact requests from strangers: ask for an invitation.", peer)
+	case core.WhyCardUnknown:
+		return fmt.Sprintf("No card of %s is known here, and without one it takes no contact requests: ask for an invitation.", peer)
+	case core.WhyMessagesWaiting:
+		return fmt.Sprintf("%s for %s without an outcome: ace outbox list shows them.", count(*w.Count, "message"), peer)
+	case core.WhyAttemptFailed:
+		return fmt.Sprintf("The last attempt to deliver one failed with %s.", detail)
+	case core.WhyNotPublished:
+		return "No descriptor of yours that is valid stands at the relay: ace publish."
+	case core.WhyBlockUnconfirmed:
+		return fmt.Sprintf("The relay has not confirmed your last decision to block or unblock %s: ace maintain tells it.", peer)
+	case core.WhyBlockSuperseded:
+		return fmt.Sprintf("The relay holds a later decision about %s than you made here: decide again to outrank it.", peer)
+	case core.WhyPermitIssued:
+		return fmt.Sprintf("You issued %s a permit that is valid until %s.", peer, at)
+	case core.WhyPermitDue:
+		if r.State != nil && *r.State == string(admission.Admitted) {
+			return fmt.Sprintf("%s has no permit of yours that is valid: ace permit renew sends one.", peer)
+		}
+		return fmt.Sprintf("%s has no permit of yours that is valid: ace connect sends one with another request.", peer)
+	case core.WhyPermitOutstanding:
+		return fmt.Sprintf("%s still holds a permit of yours until %s, which admits it with its next retry.", peer, at)
+	case core.WhyRequestWaiting:
+		return fmt.Sprintf("%s asks for contact until %s: ace contact accept or reject decides.", peer, at)
+	case core.WhyOpenToRequests:
+		return fmt.Sprintf("%s is a stranger and may only ask for contact.", peer)
+	case core.WhyClosedToStrangers:
+		return fmt.Sprintf("%s is a stranger, and you are closed to strangers: ace contact invite lets it ask.", peer)
+	}
+	return w.Code
+}
+
+func runWhy(ctx context.Context, a *app, typed string, offline bool) error {
+	s, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	peer, err := s.requester(ctx, typed)
+	if err != nil {
+		return err
+	}
+	y, err := s.Why(ctx, peer, core.WhyOptions{Offline: offline || s.relay == ""})
+	if err != nil {
+		return err
+	}
+	return a.print(newWhyAnswer(y))
+}
