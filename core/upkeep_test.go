@@ -236,8 +236,9 @@ func wantPermits(t *testing.T, a *agent, issued, held bool) {
 // and the next pass does what this one could not.
 func TestUpkeepGoesOn(t *testing.T) {
 	r := newRelay(t)
-	alice, bob := newAgent(t, r, closed()), newAgent(t, r, open())
+	alice, bob, carl := newAgent(t, r, closed()), newAgent(t, r, open()), newAgent(t, r, open())
 	befriend(alice, bob)
+	befriend(alice, carl)
 	alice.delegate(r)
 	if _, err := alice.Block(t.Context(), alice.ACEID()); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("blocked itself: %v", err)

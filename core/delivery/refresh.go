@@ -34,6 +34,13 @@ func (n *Node) PermitsDue(ctx context.Context, now int64) (due []store.Contact, 
 	return due, err
 }
 
+// CheckOwnDescriptor reports whether there is an unexpired own descriptor for
+// contact packets to carry. Code: identity_unavailable.
+func (n *Node) CheckOwnDescriptor(ctx context.Context, now int64) error {
+	_, err := n.needOwnAgent(ctx, now)
+	return err
+}
+
 // contactProfile returns the profile that a request is about: the one asked for,
 // which both have to list, else the one recorded, else one that both list
 // (05#delivery-permits). Code: invalid_argument.
