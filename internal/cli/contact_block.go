@@ -11,16 +11,18 @@ import (
 )
 
 func newContactBlockCmd(a *app) *cobra.Command {
+	var dry bool
 	c := &cobra.Command{
-		Use:   "block PEER",
+		Use:   "block PEER [--dry-run]",
 		Short: "Refuse everything a peer sends",
 		Long: `Refuse everything a peer sends: here from now on, and at your relay once that has
 registered it. Its contact request is discarded. A peer that was never looked up
 is blocked by its whole ACE ID. Only ace contact unblock, or inviting the peer,
 lifts a block.`,
 	}
-	return a.leaf(c, 1, 1, []any{blockAnswer{}}, func(ctx context.Context, args []string) error {
-		return runContactBlock(ctx, a, args[0])
+	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
+	return a.leaf(c, 1, 1, []any{blockAnswer{}, contactPlan{}}, func(ctx context.Context, args []string) error {
+		return runContactBlock(ctx, a, args[0], dry)
 	})
 }
 
@@ -82,7 +84,7 @@ func (r blockAnswer) text(p *page) {
 	}
 }
 
-func runContactBlock(ctx context.Context, a *app, typed string) error {
+func runContactBlock(ctx context.Context, a *app, typed string, dry bool) error {
 	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -93,6 +95,9 @@ func runContactBlock(ctx context.Context, a *app, typed string) error {
 	peer, err := s.requester(ctx, typed)
 	if err != nil {
 		return err
+	}
+	if dry {
+		return a.planContact(ctx, s, "block", peer)
 	}
 	question := fmt.Sprintf("Block %s? Nothing it sends reaches you then, receipts for your messages neither", clean(typed, false))
 	if err := a.confirm(ctx, question); err != nil {

@@ -4,24 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
 )
 
 func newContactForgetCmd(a *app) *cobra.Command {
+	var dry bool
 	c := &cobra.Command{
-		Use:   "forget PEER",
+		Use:   "forget PEER [--dry-run]",
 		Short: "End the contact with a peer",
 		Long: `End the contact with a peer: the contact, its request, the permits and the name
 you gave it are removed, and messages that wait for it are abandoned. Messages
 received stay, and so does the pinned key event log. A permit that the peer still
 holds admits it again with its next message: ace contact block keeps it out.`,
 	}
-	return a.leaf(c, 1, 1, []any{forgottenAnswer{}}, func(ctx context.Context, args []string) error {
-		return runContactForget(ctx, a, args[0])
+	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
+	return a.leaf(c, 1, 1, []any{forgottenAnswer{}, contactPlan{}}, func(ctx context.Context, args []string) error {
+		return runContactForget(ctx, a, args[0], dry)
 	})
+}
+
+// contactPlan is what --dry-run says that a command would do to a contact.
+type contactPlan struct {
+	Action string  `json:"action"`
+	ACEID  string  `json:"ace_id"`
+	State  *string `json:"state"`   // of the contact, null for a stranger
+	Asks   bool    `json:"asks"`    // a contact request of the peer would be discarded
+	Queued int     `json:"waiting"` // messages that wait for it
+}
+
+// planContact is --dry-run.
+func (a *app) planContact(ctx context.Context, s *session, action, peer string) error {
+	plan := contactPlan{Action: action, ACEID: peer}
+	contacts, err := s.Contacts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range contacts {
+		if c.ACEID == peer {
+			plan.State = orNull(c.State)
+		}
+	}
+	requests, err := s.Requests(ctx)
+	if err != nil {
+		return err
+	}
+	plan.Asks = slices.ContainsFunc(requests, func(r core.ContactRequest) bool { return r.From == peer })
+	if plan.Queued, err = s.waitingFor(ctx, peer); err != nil {
+		return err
+	}
+	return a.printJSON(plan)
 }
 
 // forgottenAnswer is the answer of ace contact forget.
@@ -37,7 +73,7 @@ func (r forgottenAnswer) text(p *page) {
 	}
 }
 
-func runContactForget(ctx context.Context, a *app, typed string) error {
+func runContactForget(ctx context.Context, a *app, typed string, dry bool) error {
 	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -46,6 +82,9 @@ func runContactForget(ctx context.Context, a *app, typed string) error {
 	peer, err := s.requester(ctx, typed)
 	if err != nil {
 		return err
+	}
+	if dry {
+		return a.planContact(ctx, s, "forget", peer)
 	}
 	waiting, err := s.waitingFor(ctx, peer)
 	if err != nil {

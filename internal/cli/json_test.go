@@ -119,10 +119,12 @@ func (s *stage) admit(do func(...string) string, alice, bob string) {
 	do("--as", "alice", "permit", "renew", bob)
 	do("--as", "alice", "why", bob)
 	do("--as", "alice", "maintain")
+	do("--as", "bob", "contact", "block", alice, "--dry-run")
 	do("--as", "bob", "contact", "block", alice, "--yes")
 	do("--as", "bob", "contact", "unblock", alice)
 	do("--as", "bob", "contact", "invite", alice, "-o", invitation)
 	do("--as", "alice", "contact", "import", invitation)
+	do("--as", "bob", "contact", "forget", alice, "--dry-run")
 	do("--as", "bob", "contact", "forget", alice, "--yes")
 	do("--as", "bob", "why", alice, "--offline")
 }
