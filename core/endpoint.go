@@ -43,6 +43,9 @@ type Config struct {
 	Relay string
 
 	Profiles []*profile.Manifest // enabled besides core, announced in the descriptor
+	// Rules are those of third-party profiles. The rules of official ones are
+	// followed when the profile is enabled (08#profile-rules).
+	Rules []profile.Rule
 	// Accept lists the acceptProfiles rules: profile ID -> profile digest
 	// (05#flow step 2).
 	Accept map[string]string
@@ -76,7 +79,7 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	if c.Card.Contact == "" {
 		c.Card.Contact = descriptor.ContactClosed
 	}
-	e := &Endpoint{config: c, profiles: profile.NewSet()}
+	e := &Endpoint{config: c}
 	if c.Loopback {
 		e.urls = wire.Development
 	}
@@ -85,10 +88,9 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 			return nil, fault.Wrap(fault.InvalidArgument, err)
 		}
 	}
-	for _, m := range c.Profiles {
-		if err := e.profiles.Install(m); err != nil {
-			return nil, err
-		}
+	var err error
+	if e.profiles, err = install(c.Profiles, c.Rules); err != nil {
+		return nil, err
 	}
 	now, err := e.now()
 	if err != nil {

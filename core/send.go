@@ -53,7 +53,7 @@ type Outgoing struct {
 
 // Enqueue stores a message durably, due at once (06#outbox-sender). Codes:
 // unknown_peer, not_permitted, invalid_argument, unsupported_schema,
-// invalid_body, and transient ones.
+// invalid_body, thread_busy, those of profile rules, and transient ones.
 func (e *Endpoint) Enqueue(ctx context.Context, m OutMessage) (Outgoing, error) {
 	now, err := e.now()
 	if err != nil {
@@ -105,8 +105,8 @@ func (e *Endpoint) Abandon(ctx context.Context, messageID string) (Outgoing, err
 	return e.viewOutgoing(ctx, entry)
 }
 
-// RetryDue makes every attempt that is due and returns how many a relay
-// accepted. What an attempt fails with is kept in its entry.
+// RetryDue ends what is over, makes every attempt that is due and returns how many
+// a relay accepted. What an attempt fails with is kept in its entry.
 func (e *Endpoint) RetryDue(ctx context.Context) (accepted int, err error) {
 	now, err := e.now()
 	if err != nil {
@@ -117,6 +117,9 @@ func (e *Endpoint) RetryDue(ctx context.Context) (accepted int, err error) {
 
 func (e *Endpoint) retryDue(ctx context.Context, now int64) (accepted int, err error) {
 	if err := e.node.ExpireDue(ctx, now); err != nil {
+		return 0, err
+	}
+	if err := e.pruneThreads(ctx, now); err != nil {
 		return 0, err
 	}
 	var due []store.OutboxEntry

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ace-toolkit/ace/core/profile"
-	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -24,17 +22,6 @@ func (n *Node) TestOnlySettle(ctx context.Context, ids []string, now int64, outc
 	return n.settle(ctx, entries, func() int64 { return now }, func(_ context.Context, e Entry, _ int64) (Result, error) {
 		return Result{Outcome: outcome(e.StreamID)}, nil
 	}, func(Result) {})
-}
-
-// TestOnlyThreads is the threads of a manifest in a store, for an identity of any
-// name.
-var TestOnlyThreads = func(tx *store.Tx, manifest, local string) profile.Threads {
-	return threads{tx: tx, profile: manifest, local: local}
-}
-
-// TestOnlyBusy reports whether a thread is busy.
-func (n *Node) TestOnlyBusy(tx *store.Tx, peer, threadID string, now int64) bool {
-	return n.checkBusy(tx, peer, threadID, now) != nil
 }
 
 // TestOnlyReceiveCandidate takes a stranger's packet through the pipeline, and

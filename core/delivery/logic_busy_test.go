@@ -259,15 +259,18 @@ func (b *busyTrace) answer(result, code string) wire.Value {
 	return v
 }
 
-// busy asks, for each thread of the Outbox, whether a governed message could be
-// taken in on it, by the code that step 10 asks.
+// busy lists the threads of the Outbox that are.
 func (b *busyTrace) busy() wire.Value {
 	var found [][2]string
 	b.view(func(tx *store.Tx) error {
 		entries, err := tx.OutboxEntries()
 		for _, e := range entries {
 			pair := [2]string{b.symbol[e.Peer], e.ThreadID}
-			if b.node.TestOnlyBusy(tx, e.Peer, e.ThreadID, b.world.now) && !slices.Contains(found, pair) {
+			pending, err := b.node.PendingOn(tx, e.Peer, e.ThreadID, b.world.now)
+			if err != nil {
+				return err
+			}
+			if pending != "" && !slices.Contains(found, pair) {
 				found = append(found, pair)
 			}
 		}
@@ -317,7 +320,7 @@ func (b *busyTrace) threads() wire.Value {
 			return err
 		}
 		for _, row := range all {
-			thread, err := delivery.TestOnlyThreads(tx, profile.CommerceID, b.id.ACEID()).Thread(row.Peer, row.ThreadID)
+			thread, err := delivery.Threads(tx, profile.CommerceID, b.id.ACEID()).Thread(row.Peer, row.ThreadID)
 			if err != nil {
 				return err
 			}

@@ -50,17 +50,13 @@ func newCommerceTrace(t *testing.T, local string) *commerceTrace {
 
 func installOfficial(t testing.TB, set *profile.Set, id string) {
 	t.Helper()
-	for _, m := range profile.Official() {
-		if m.ID == id {
-			if err := set.Install(m); err != nil {
-				t.Fatal(err)
-			}
-		}
+	if err := set.Install(profile.OfficialByID(id)); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func (c *commerceTrace) state(tx *store.Tx) profile.State {
-	return profile.State{Local: c.local, Threads: delivery.TestOnlyThreads(tx, profile.CommerceID, c.local)}
+	return profile.State{Local: c.local, Threads: delivery.Threads(tx, profile.CommerceID, c.local)}
 }
 
 func (c *commerceTrace) step(t *testing.T, op string, r *wire.Reader) wire.Value {

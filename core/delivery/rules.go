@@ -98,7 +98,7 @@ func (in *incoming) event() profile.Event {
 func (n *Node) ruleState(tx *store.Tx, messageType string, sender *kel.State, now int64) profile.State {
 	s := profile.State{Local: n.id.ACEID(), Now: now}
 	if msg, ok := n.profiles.Type(messageType); ok {
-		s.Threads = threads{tx: tx, profile: msg.Profile, local: s.Local}
+		s.Threads = Threads(tx, msg.Profile, s.Local)
 	}
 	if sender != nil {
 		s.VerifySender = func(action string, sig wire.Signature, t int64, payload []byte) error {

@@ -7,25 +7,30 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// checkBusy fails with thread_busy while a governed message of this identity is
-// pending in the Outbox on a thread with a peer
-// (08#sender-state-and-busy-threads). A message whose time is over is not
-// pending, whether or not somebody has noticed, and one without a thread makes none
-// busy.
-func (n *Node) checkBusy(tx *store.Tx, peer, threadID string, now int64) error {
-	pending, err := tx.PendingTypes(peer, threadID, now-wire.OfflineWindowSeconds)
-	if err != nil {
-		return err
-	}
-	for _, t := range pending {
-		if _, governed := n.profiles.Rule(t); governed {
-			return fault.New(fault.ThreadBusy, "a message on thread %.80q waits for its receipt", threadID)
-		}
-	}
-	return nil
+// PendingOn returns the ID of the governed message of this identity that is
+// pending in the Outbox on a thread with a peer and so makes it busy, "" when the
+// thread is free (08#sender-state-and-busy-threads). A message whose time is over
+// is not pending, whether or not somebody has noticed, and one without a thread
+// makes none busy.
+func (n *Node) PendingOn(tx *store.Tx, peer, threadID string, now int64) (string, error) {
+	return tx.PendingOn(peer, threadID, n.profiles.Governed(), now-wire.OfflineWindowSeconds)
 }
 
-// threads is the state of the rules of one profile, in a transaction.
+// checkBusy fails with thread_busy for a thread that is.
+func (n *Node) checkBusy(tx *store.Tx, peer, threadID string, now int64) error {
+	pending, err := n.PendingOn(tx, peer, threadID, now)
+	if err == nil && pending != "" {
+		err = fault.New(fault.ThreadBusy, "message %s on thread %.80q waits for its receipt", pending, threadID)
+	}
+	return err
+}
+
+// Threads returns the threads that the rules of a profile keep for the identity
+// local.
+func Threads(tx *store.Tx, profileID, local string) profile.Threads {
+	return threads{tx: tx, profile: profileID, local: local}
+}
+
 type threads struct {
 	tx             *store.Tx
 	profile, local string

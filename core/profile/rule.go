@@ -1,6 +1,9 @@
 package profile
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -102,6 +105,9 @@ func (s *Set) Govern(r Rule) error {
 	}
 	return nil
 }
+
+// Governed returns the message types that a rule governs, sorted.
+func (s *Set) Governed() []string { return slices.Sorted(maps.Keys(s.rules)) }
 
 // Rule returns the rule that governs a message type
 // (08#sender-state-and-busy-threads).

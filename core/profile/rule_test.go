@@ -1,6 +1,7 @@
 package profile_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -41,6 +42,9 @@ func TestGovern(t *testing.T) {
 	}
 	if err := s.Govern(governs{"example:b:1"}); err != nil {
 		t.Fatal(err)
+	}
+	if got := s.Governed(); !slices.Equal(got, []string{"example:a:1", "example:b:1"}) {
+		t.Errorf("governed: %q", got)
 	}
 	for name, want := range map[string]bool{"example:a:1": true, "example:b:1": true, "example:c:1": false, profile.ReceiptType: false} {
 		if _, ok := s.Rule(name); ok != want {

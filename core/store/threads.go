@@ -1,5 +1,7 @@
 package store
 
+import "strings"
+
 // Thread is what the rules of a profile keep of a thread (08#profile-rules).
 type Thread struct {
 	Profile  string
@@ -51,6 +53,12 @@ func (tx *Tx) Threads(profile, peer string) ([]Thread, error) {
 	return rows(tx, scanThread, query+" ORDER BY head_at, peer, thread_id", args...)
 }
 
+// ThreadPeers returns the peers with whom there is a thread of a profile with the
+// given ID, sorted.
+func (tx *Tx) ThreadPeers(profile, threadID string) ([]string, error) {
+	return rows(tx, text, "SELECT peer FROM thread WHERE profile = ? AND thread_id = ? ORDER BY peer", profile, threadID)
+}
+
 // ThreadEntries returns the last n entries of a thread, 0 being all, the newest
 // first.
 func (tx *Tx) ThreadEntries(profile, peer, threadID string, n int) ([]ThreadEntry, error) {
@@ -99,10 +107,19 @@ func (tx *Tx) DeleteThreads(profile string, before int64) (int64, error) {
 			WHERE o.peer = thread.peer AND o.thread_id = thread.thread_id AND o.thread_id <> ''))`, profile, before)
 }
 
-// PendingTypes returns the types of the messages without an outcome that were
-// queued for a peer on a thread, but for those first attempted at or before the
-// given time.
-func (tx *Tx) PendingTypes(peer, threadID string, until int64) ([]string, error) {
-	return rows(tx, text, `SELECT DISTINCT type FROM outbox WHERE peer = ? AND thread_id = ? AND thread_id <> '' AND state = 'pending'
-		AND (attempts = 0 OR first_attempt_at > ?)`, peer, threadID, until)
+// PendingOn returns the ID of a message of one of the given types that was queued
+// for a peer on a thread and has no outcome, "" when there is none. Messages first
+// attempted at or before the given time do not count.
+func (tx *Tx) PendingOn(peer, threadID string, types []string, until int64) (string, error) {
+	if len(types) == 0 {
+		return "", nil
+	}
+	args := []any{peer, threadID, until}
+	for _, t := range types {
+		args = append(args, t)
+	}
+	var messageID string
+	_, err := tx.get(`SELECT message_id FROM outbox WHERE peer = ? AND thread_id = ? AND thread_id <> '' AND state = 'pending'
+		AND (attempts = 0 OR first_attempt_at > ?) AND type IN (?`+strings.Repeat(", ?", len(types)-1)+`) LIMIT 1`, args, &messageID)
+	return messageID, err
 }

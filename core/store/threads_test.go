@@ -64,6 +64,10 @@ func TestOpenThreadsAreCountedByPeer(t *testing.T) {
 		check(t, err, len(ofAlice) == 3 && ofAlice[0].ThreadID == "x" && ofAlice[2].ThreadID == "z", "threads %v", ofAlice)
 		all, err := tx.Threads("p", "")
 		check(t, err, len(all) == 4 && all[2].Peer == bob, "threads %v", all)
+		peers, err := tx.ThreadPeers("p", "x")
+		check(t, err, slices.Equal(peers, []string{alice, bob}), "peers %q", peers)
+		peers, err = tx.ThreadPeers("q", "x")
+		check(t, err, len(peers) == 0, "peers of another profile %q", peers)
 		return nil
 	})
 }
@@ -100,7 +104,7 @@ func TestDeleteThreads(t *testing.T) {
 	})
 }
 
-func TestPendingTypes(t *testing.T) {
+func TestPendingOn(t *testing.T) {
 	s := newStore(t)
 	add := func(id, peer, thread, messageType, state string, attempts int, first int64) store.OutboxEntry {
 		return store.OutboxEntry{MessageID: id, Peer: peer, ThreadID: thread, Type: messageType, State: state, Attempts: attempts, FirstAttemptAt: first, Content: []byte("c")}
@@ -110,17 +114,20 @@ func TestPendingTypes(t *testing.T) {
 			add("1", alice, "x", "new", store.Pending, 0, 0), add("2", alice, "x", "tried", store.Pending, 1, 11),
 			add("3", alice, "x", "over", store.Pending, 1, 10), add("4", alice, "x", "done", store.Delivered, 1, 11),
 			add("5", alice, "y", "elsewhere", store.Pending, 0, 0), add("6", bob, "x", "to another", store.Pending, 0, 0),
-			add("7", alice, "", "no thread", store.Pending, 0, 0), add("8", alice, "x", "new", store.Pending, 0, 0),
+			add("7", alice, "", "no thread", store.Pending, 0, 0),
 		} {
 			if err := tx.AddOutbox(e); err != nil {
 				return err
 			}
 		}
-		types, err := tx.PendingTypes(alice, "x", 10)
-		slices.Sort(types)
-		check(t, err, slices.Equal(types, []string{"new", "tried"}), "types %q", types)
-		none, err := tx.PendingTypes(alice, "", 10)
-		check(t, err, len(none) == 0, "types without a thread %q", none)
+		for _, tt := range []struct{ thread, messageType, want string }{
+			{"x", "new", "1"}, {"x", "tried", "2"}, {"x", "over", ""}, {"x", "done", ""}, {"x", "elsewhere", ""}, {"x", "to another", ""}, {"", "no thread", ""},
+		} {
+			got, err := tx.PendingOn(alice, tt.thread, []string{"other", tt.messageType}, 10)
+			check(t, err, got == tt.want, "%s: %q", tt.messageType, got)
+		}
+		none, err := tx.PendingOn(alice, "x", nil, 10)
+		check(t, err, none == "", "without types: %q", none)
 		return nil
 	})
 }
