@@ -53,6 +53,7 @@ func entries() []entry {
 		{groupMessages, []string{"listen"}, newListenCmd},
 		{groupMessages, []string{"maintain"}, newMaintainCmd},
 		{groupMessages, []string{"outbox"}, newOutboxCmd},
+		{groupMessages, []string{"thread"}, newThreadCmd},
 		{groupMessages, []string{"quarantine"}, newQuarantineCmd},
 		{groupInspect, []string{"explain"}, newExplainCmd},
 		{groupInspect, []string{"profile"}, newProfileCmd},

@@ -35,9 +35,9 @@ func TestJSONContract(t *testing.T) {
 	}
 
 	check("ace relay serve", s.relay())
-	do("init", "--yes", "--name", "alice", "--relay", "dev")
+	do("init", "--yes", "--name", "alice", "--relay", "dev", "--profiles", "text,commerce")
 	do("init", "--yes", "--name", "alice", "--if-missing")
-	do("init", "--yes", "--name", "bob", "--relay", "dev", "--handle", "bob", "--contact", "open")
+	do("init", "--yes", "--name", "bob", "--relay", "dev", "--handle", "bob", "--contact", "open", "--profiles", "text,commerce")
 	bob := s.must("--as", "bob", "identity", "show", "--jq", ".ace_id")
 	alice := s.must("--as", "alice", "identity", "show", "--jq", ".ace_id")
 	do("identity", "show", "bob")
@@ -69,6 +69,10 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "alice", "outbox", "show", message)
 	do("--as", "alice", "outbox", "retry", message)
 	do("--as", "alice", "outbox", "abandon", message)
+	do("--as", "alice", "send", bob, "--type", "rfq", "--thread", "t", "--set", "need=x")
+	s.must("--as", "bob", "pull")
+	do("--as", "bob", "thread", "list")
+	do("--as", "bob", "thread", "show", "t")
 	s.quarantine("alice", `{"a":1}`)
 	do("--as", "alice", "quarantine", "list")
 	do("--as", "alice", "quarantine", "show", "1")

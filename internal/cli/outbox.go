@@ -83,6 +83,9 @@ func (r outgoingAnswer) text(p *page) {
 	default:
 		p.line("%s %s to %s", r.State, r.MessageID, to)
 	}
+	if r.ThreadID != nil {
+		p.line("on thread %s", clean(*r.ThreadID, false))
+	}
 }
 
 type outgoingList []outgoingAnswer

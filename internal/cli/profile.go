@@ -182,16 +182,17 @@ func officialProfile(name string) (*profile.Manifest, bool) {
 	return nil, false
 }
 
-// enabledProfiles returns the manifests of the named profiles, which have to
-// be ones whose rules the endpoint follows.
+// enabledProfiles returns the manifests of the named profiles. Core is always
+// enabled and cannot be named.
 func enabledProfiles(names []string) ([]*profile.Manifest, error) {
 	var found []*profile.Manifest
 	for _, name := range names {
 		m, ok := officialProfile(name)
-		if !ok || m.ID != profileText {
-			return nil, hintf(usagef("the profile %q cannot be enabled", name), "%s can", profileText)
+		if !ok || m.ID == profile.CoreID {
+			return nil, hintf(usagef("the profile %q cannot be enabled", name), "text, delegation and commerce can")
 		}
-		if len(found) == 0 { // named twice is named once
+		named := func(f *profile.Manifest) bool { return f.ID == m.ID }
+		if !slices.ContainsFunc(found, named) { // named twice is named once
 			found = append(found, m)
 		}
 	}

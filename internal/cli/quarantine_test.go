@@ -13,6 +13,19 @@ import (
 // quarantine records packets of the identity that were given up.
 func (s *stage) quarantine(name string, packets ...string) {
 	s.t.Helper()
+	s.inStore(name, func(tx *store.Tx) error {
+		for _, p := range packets {
+			if err := tx.AddQuarantine(store.Quarantined{StreamID: "7-1", Packet: []byte(p), Code: "fetch_failed", At: 1700000000}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inStore changes the store of an identity behind the program's back.
+func (s *stage) inStore(name string, change func(*store.Tx) error) {
+	s.t.Helper()
 	app := &app{io: s.io(""), flags: flags{as: name}}
 	id, err := app.identity()
 	if err != nil {
@@ -28,15 +41,7 @@ func (s *stage) quarantine(name string, packets ...string) {
 		s.t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.Update(context.Background(), func(tx *store.Tx) error {
-		for _, p := range packets {
-			if err := tx.AddQuarantine(store.Quarantined{StreamID: "7-1", Packet: []byte(p), Code: "fetch_failed", At: 1700000000}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := db.Update(context.Background(), change); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -20,6 +20,7 @@ type sendOptions struct {
 	wait               string // "", relayed or delivered
 	messageType        string
 	body, bodyFile     string
+	set, setFiles      []string
 	thread, requestID  string
 }
 
@@ -32,8 +33,14 @@ func newSendCmd(a *app) *cobra.Command {
 queued; with --wait it means that the recipient's signed receipt has come.
 
 TEXT "-", or no TEXT with something on standard input, takes the text from
-there, without the line break at its end.`,
+there, without the line break at its end.
+
+A message of another type has members instead of TEXT: --set NAME=VALUE for each,
+as in --set settlement.method=stripe-link. Types of official profiles have short
+names, as rfq for ace:commerce:rfq:1. An rfq opens a thread; the other commerce
+messages belong to one, and refer by themselves to the message they answer.`,
 		Example: `  ace send @bob@relay.example "hello"
+  ace send bob --type rfq --set need="a logo" --set maxPrice=100 --set currency=USDC
   ace send --connect @bob@relay.example "hello" --wait --timeout 60s
   uptime | ace send bob --request-id "$(date +%F)"`,
 	}
@@ -43,6 +50,8 @@ there, without the line break at its end.`,
 	f.Lookup("wait").NoOptDefVal = core.StateDelivered
 	f.BoolVar(&o.noAttempt, "no-attempt", false, "queue only")
 	f.StringVar(&o.messageType, "type", profileText, "message `TYPE`")
+	f.StringArrayVar(&o.set, "set", nil, "member of the message, as `NAME=VALUE`; once for each")
+	f.StringArrayVar(&o.setFiles, "set-file", nil, "member whose value is the text of a file, as `NAME=FILE`")
 	f.StringVar(&o.body, "body", "", "message body as `JSON`, in place of TEXT")
 	f.StringVar(&o.bodyFile, "body-file", "", "`FILE` with the message body as JSON, - for standard input")
 	f.StringVar(&o.thread, "thread", "", "`THREAD` the message belongs to")
@@ -59,8 +68,11 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 	if o.wait != "" && o.noAttempt {
 		return usagef("--wait and --no-attempt exclude each other")
 	}
-	if o.thread != "" && !wire.IsThreadID(o.thread) {
-		return usagef("--thread is text of at most %d characters without control characters", wire.MaxThreadIDLength)
+	if msg, ok := officialType(o.messageType); ok {
+		o.messageType = msg.Type
+	}
+	if err := o.checkThread(); err != nil {
+		return err
 	}
 	body, err := a.sendBody(args[1:], o)
 	if err != nil {
@@ -82,6 +94,9 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 			return err
 		}
 	}
+	if body, err = s.refer(ctx, peer, body, o); err != nil {
+		return err
+	}
 	out, err := s.Enqueue(ctx, core.OutMessage{To: peer, Type: o.messageType, ThreadID: o.thread, Body: body, RequestID: o.requestID})
 	if err != nil {
 		return err
@@ -95,7 +110,11 @@ func (a *app) connectFirst(ctx context.Context, s *session, peer string, o sendO
 	if ok || err != nil {
 		return err
 	}
-	if _, err := s.Connect(ctx, peer, o.messageType, ""); err != nil {
+	wanted := o.messageType
+	if msg, ok := officialType(wanted); ok {
+		wanted = msg.Profile
+	}
+	if _, err := s.Connect(ctx, peer, wanted, ""); err != nil {
 		return err
 	}
 	a.say("asked for contact; waiting for the answer")
@@ -199,13 +218,14 @@ func outcome(out core.Outgoing) error {
 // sendBody returns the body of the message from whichever place gives one.
 func (a *app) sendBody(text []string, o sendOptions) (wire.Value, error) {
 	given := 0
-	for _, is := range []bool{len(text) > 0, o.body != "", o.bodyFile != ""} {
+	sets := len(o.set)+len(o.setFiles) > 0
+	for _, is := range []bool{len(text) > 0, o.body != "", o.bodyFile != "", sets} {
 		if is {
 			given++
 		}
 	}
 	if given > 1 {
-		return wire.Value{}, usagef("TEXT, --body and --body-file exclude each other")
+		return wire.Value{}, usagef("TEXT, --body, --body-file and --set exclude each other")
 	}
 	switch {
 	case o.body != "":
@@ -216,8 +236,10 @@ func (a *app) sendBody(text []string, o sendOptions) (wire.Value, error) {
 			return wire.Value{}, err
 		}
 		return parseBody("--body-file", data)
+	case sets || len(text) == 0 && o.messageType != profileText:
+		return a.memberBody(o)
 	case o.messageType != profileText:
-		return wire.Value{}, usagef("a message of type %s needs --body or --body-file", o.messageType)
+		return wire.Value{}, usagef("a message of type %s has no TEXT: give --set, --body or --body-file", o.messageType)
 	case len(text) > 0 && text[0] != "-":
 		return textBody(text[0])
 	case len(text) == 0 && a.io.InTTY:
