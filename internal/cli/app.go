@@ -61,6 +61,7 @@ func entries() []entry {
 		{groupInspect, []string{"kel"}, newKELCmd},
 		{groupInspect, []string{"descriptor"}, newDescriptorCmd},
 		{groupInspect, []string{"permit"}, newPermitCmd},
+		{groupInspect, []string{"delegation"}, newDelegationCmd},
 		{groupOther, []string{"demo"}, newDemoCmd},
 		{groupOther, []string{"relay"}, newRelayCmd},
 		{groupOther, []string{"version"}, newVersionCmd},

@@ -73,6 +73,8 @@ func TestJSONContract(t *testing.T) {
 	s.must("--as", "bob", "pull")
 	do("--as", "bob", "thread", "list")
 	do("--as", "bob", "thread", "show", "t")
+	do("--as", "bob", "delegation", "issue", alice)
+	do("--as", "alice", "delegation", "verify", s.write("credential.json", s.must("--as", "bob", "delegation", "issue", alice)))
 	s.quarantine("alice", `{"a":1}`)
 	do("--as", "alice", "quarantine", "list")
 	do("--as", "alice", "quarantine", "show", "1")
