@@ -30,7 +30,7 @@ func explanations() []explanation {
 		{"stale_peer_binding", "the signature belongs to a signing key that is no longer, or not yet, in force", "look the peer up again with ace lookup; if it is your own identity, publish again"},
 		{"decryption_failed", "the packet does not open under the key it names", "ask the sender to send it again"},
 		{"unknown_prekey", "the packet is encrypted to a key that is not held (any more)", "nothing: the sender retries with the published key"},
-		{"unsupported_schema", "the message type or its schema is not installed at the receiver", "compare ace profile list on both sides; install or enable the profile"},
+		{"unsupported_schema", "the message type or its schema is not installed at the receiver", "compare ace profile list on both sides; enable it with ace profile install ID"},
 		{"invalid_body", "the message body does not match its schema or rules", "correct the body; ace profile show prints the schema"},
 		{"replay_horizon", "the packet is older than what the receiver can still tell from a replay", "nothing: the sender's next retry carries a fresh time"},
 		{"invalid_kel", "the key event log is malformed or has no usable signing key", "do not trust the identity until its owner publishes a valid log"},

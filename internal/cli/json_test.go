@@ -85,6 +85,8 @@ func TestJSONContract(t *testing.T) {
 
 	do("profile", "list")
 	do("profile", "show", "commerce")
+	do("--as", "alice", "profile", "install", "delegation")
+	do("--as", "alice", "profile", "remove", "delegation", "--yes")
 	do("profile", "digest", s.write("manifest.json", manifest))
 	do("explain")
 	do("explain", "kel_conflict")

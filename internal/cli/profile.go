@@ -15,8 +15,8 @@ import (
 )
 
 func newProfileCmd(a *app) *cobra.Command {
-	return a.group(&cobra.Command{Use: "profile", Short: "Show the message vocabularies"},
-		newProfileListCmd(a), newProfileShowCmd(a), newProfileDigestCmd(a))
+	return a.group(&cobra.Command{Use: "profile", Short: "Show and enable the message vocabularies"},
+		newProfileListCmd(a), newProfileShowCmd(a), newProfileInstallCmd(a), newProfileRemoveCmd(a), newProfileDigestCmd(a))
 }
 
 func newProfileListCmd(a *app) *cobra.Command {
@@ -66,15 +66,12 @@ func runProfileList(a *app) error {
 	}
 	answer := profileList{}
 	for _, m := range profile.Official() {
-		line := profileLine{ID: m.ID, Digest: m.Digest}
-		for _, msg := range m.Messages {
-			line.Types = append(line.Types, msg.Type)
-		}
+		var enabled *bool
 		if id != nil {
-			enabled := m.ID == profile.CoreID || slices.Contains(id.settings.Profiles, m.ID)
-			line.Enabled = &enabled
+			is := m.ID == profile.CoreID || slices.Contains(id.settings.Profiles, m.ID)
+			enabled = &is
 		}
-		answer = append(answer, line)
+		answer = append(answer, newProfileLine(m, enabled))
 	}
 	return a.print(answer)
 }
