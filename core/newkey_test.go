@@ -5,21 +5,9 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/descriptor"
-	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayclient"
 	"github.com/ace-toolkit/ace/core/wire"
 )
-
-// delegate gives the agent a new signing key and opens its endpoint with it.
-func (a *agent) delegate(r *relay) {
-	a.t.Helper()
-	key := newKey()
-	state, err := a.config.Identity.State().Delegate(a.root, key.PublicKey(), r.clock(), r.clock()+wire.MaxSigningKeyLifetime)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.reopen(func(c *core.Config) { c.Identity = kel.NewIdentity(state, key) })
-}
 
 // A new signing key voids the permits of the current one, and only where both
 // sides are closed can a peer be lost (06#security-considerations).
