@@ -114,3 +114,16 @@ wait_for_echo() {
   done
   fail 'no answer from the bot' "$1/inbox.json" "$1/bot.out" "$1/bot.err"
 }
+
+# interop_converse is two endpoints through all of their life: contact, texts,
+# new keys, blocks, lost state, a trade.
+interop_converse() {
+  need_peers
+  local dir=$WORK/converse
+  start_relay "$dir"
+  node .ci/converse.mjs --url "$relay_url" --ace "$ACE" --peer "$JS/peer" >"$dir/log" 2>&1 ||
+    fail 'the conversation with a JavaScript endpoint' "$dir/log" "$dir/relay.err"
+  tail -n 1 "$dir/log"
+  grep -q ' passed, 0 failed$' "$dir/log" || fail 'the conversation printed no count' "$dir/log"
+  stop_relay "$dir"
+}
