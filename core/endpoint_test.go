@@ -247,14 +247,43 @@ func TestPublishAfterANewSigningKey(t *testing.T) {
 	a := newAgent(t, r, open())
 	a.publish(false)
 	r.ahead.Add(10)
+	a.delegate(r)
+	if p := a.publish(false); p.Registered != "rotated" || !p.Descriptor || !p.Card {
+		t.Errorf("published %+v", p)
+	}
+}
+
+// delegate gives an agent a new signing key that its relay does not know of.
+func (a *agent) delegate(r *relay) {
+	a.t.Helper()
 	key := newKey()
 	state, err := a.config.Identity.State().Delegate(a.root, key.PublicKey(), r.clock(), r.clock()+wire.MaxSigningKeyLifetime)
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	a.reopen(func(c *core.Config) { c.Identity = kel.NewIdentity(state, key) })
-	if p := a.publish(false); p.Registered != "rotated" || !p.Descriptor || !p.Card {
-		t.Errorf("published %+v", p)
+}
+
+// The relay was away when the identity got a new signing key: the inbox could
+// not be read any more, with future_seq, until the next publication.
+func TestReceiveUnderANewSigningKey(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	bob.send(alice, "hello")
+	r.ahead.Add(10)
+	alice.delegate(r)
+	wantKinds(t, alice.pull(), core.EventMessage)
+
+	alice.delegate(r)
+	listening, stop := context.WithCancel(t.Context())
+	err := alice.Listen(listening, func(e core.Event) {
+		if e.Kind == core.EventConnection && e.Connection.State == "connected" {
+			stop()
+		}
+	})
+	if err != nil || t.Context().Err() != nil {
+		t.Errorf("listening ended with %v", err)
 	}
 }
 

@@ -85,11 +85,18 @@ func (e *Endpoint) drain(ctx context.Context, max int, on func(Event)) (PullRepo
 	return report, err
 }
 
-// pullRegistered pulls, and once more after a registration when the relay does
-// not know the identity.
+// needsRegistration reports whether the relay does not know the identity, or
+// knows its log only up to a signing key before this one, as when the
+// registration that follows a new key did not come through.
+func needsRegistration(err error) bool {
+	return errors.Is(err, fault.NotRegistered) || remoteError(err) == string(relayapi.FutureSeq)
+}
+
+// pullRegistered pulls, and once more after a registration when the relay needs
+// one.
 func (e *Endpoint) pullRegistered(ctx context.Context, max int, on func(delivery.Result)) (delivery.Report, error) {
 	pulled, err := e.node.Pull(ctx, streamStart, max, e.config.Clock, on)
-	if !errors.Is(err, fault.NotRegistered) {
+	if !needsRegistration(err) {
 		return pulled, err
 	}
 	if err := e.registerAgain(ctx); err != nil {
@@ -145,7 +152,7 @@ func (l *listening) run(ctx context.Context) error {
 			if err := sleep(ctx, refetchSeconds); err != nil {
 				return err
 			}
-		case errors.Is(err, fault.NotRegistered) && !registered:
+		case needsRegistration(err) && !registered:
 			registered = true
 			if err := l.registerAgain(ctx); err != nil {
 				return err
