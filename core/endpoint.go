@@ -16,6 +16,7 @@ package core
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/delivery"
@@ -54,9 +55,12 @@ type Config struct {
 	Card descriptor.CardRecord
 	// Loopback allows http and relays on loopback, also those of descriptors:
 	// for development.
-	Loopback  bool
-	Clock     func() int64 // Unix seconds; nil: the system clock
-	ReceiveBy string       // what the receive lock tells others, such as the command line
+	Loopback bool
+	Clock    func() int64 // Unix seconds; nil: the system clock
+	// Transport carries requests to relays in place of connections, for tests
+	// without a network: see [relayclient.Config].
+	Transport http.RoundTripper
+	ReceiveBy string // what the receive lock tells others, such as the command line
 }
 
 // Endpoint is one identity at work. It is safe for concurrent use.
@@ -99,7 +103,9 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	if e.store, err = openStore(ctx, c); err != nil {
 		return nil, err
 	}
-	e.client = relayclient.New(relayclient.Config{Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}})
+	e.client = relayclient.New(relayclient.Config{
+		Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}, Transport: c.Transport,
+	})
 	e.net = &relayNet{client: e.client, home: c.Relay}
 	e.node, err = delivery.New(ctx, delivery.Config{
 		Identity: c.Identity, Store: e.store, Net: e.net, Profiles: e.profiles,

@@ -41,6 +41,11 @@ type Config struct {
 	// 07 states no interval for heartbeats.
 	Idle time.Duration
 
+	// Transport carries the requests in place of connections of the client's own,
+	// for tests without a network. The blocked-address policy, which is one on
+	// connections, is then not applied. Default: nil.
+	Transport http.RoundTripper
+
 	testOnlyResolve dial.Resolver                                  // nil: the system's
 	testOnlyWait    func(ctx context.Context, seconds int64) error // nil: a timer
 }
@@ -88,8 +93,8 @@ func New(c Config) *Client {
 	if resolve == nil {
 		resolve = dial.SystemResolver
 	}
-	client.own = client.newHTTP(&dial.Dialer{Resolve: resolve, Allowed: dial.Any}, c.RootCAs)
-	client.other = client.newHTTP(&dial.Dialer{Resolve: resolve, Allowed: relayapi.Unblocked(c.URLs)}, c.RootCAs)
+	client.own = client.newHTTP(&dial.Dialer{Resolve: resolve, Allowed: dial.Any}, c)
+	client.other = client.newHTTP(&dial.Dialer{Resolve: resolve, Allowed: relayapi.Unblocked(c.URLs)}, c)
 	return client
 }
 
@@ -100,21 +105,25 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-func (c *Client) newHTTP(d *dial.Dialer, roots *x509.CertPool) *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
+func (c *Client) newHTTP(d *dial.Dialer, config Config) *http.Client {
+	transport := config.Transport
+	if transport == nil {
+		transport = &http.Transport{
 			// No proxy, also not from the environment: it would resolve the host
 			// itself, out of reach of the address policy.
 			Proxy:                  nil,
 			DialContext:            d.DialContext,
-			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSClientConfig:        &tls.Config{RootCAs: config.RootCAs, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2:      true,
 			TLSHandshakeTimeout:    c.timeout,
 			ResponseHeaderTimeout:  c.timeout,
 			IdleConnTimeout:        keptFor,
 			MaxResponseHeaderBytes: maxHeaderBytes,
 			DisableCompression:     true,
-		},
+		}
+	}
+	return &http.Client{
+		Transport: transport,
 		// 07#client-rules: redirects are never followed. The 3xx answer itself
 		// is what the exchange then judges.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
