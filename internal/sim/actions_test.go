@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/store"
+)
+
+// action is what a step may do. Weights are relative. calm ones are done by the
+// world to a host, and nothing fails under them.
+type action struct {
+	name   string
+	weight int
+	calm   bool
+	do     func(w *world, h, peer *host)
+}
+
+var actions = []action{
+	{"wait", 14, true, func(w *world, _, _ *host) { w.wait() }},
+	{"send", 16, false, func(_ *world, h, peer *host) { h.send(peer) }},
+	{"retry", 14, false, func(_ *world, h, _ *host) { h.expect("retry", h.retry()) }},
+	{"pull", 24, false, func(w *world, h, _ *host) { h.expect("pull", h.pull(w.some(0, 0, 0, 1, 3))) }},
+	{"publish", 4, false, func(w *world, h, _ *host) { h.expect("publish", h.publish(w.chance(0.4)), ofPublish...) }},
+	{"connect", 5, false, func(_ *world, h, peer *host) { h.expect("connect", h.connect(peer), ofConnect...) }},
+	{"decide", 6, false, func(w *world, h, _ *host) { h.expect("decide", h.decide(w.chance(0.85)), ofDecide...) }},
+	{"abandon", 1, false, func(_ *world, h, _ *host) { h.abandon() }},
+	{"late request", 6, true, func(w *world, _, _ *host) { w.release() }},
+	{"part", 2, true, func(w *world, h, _ *host) { w.parted[w.somePair(h)] = true }},
+	{"join", 3, true, func(w *world, h, _ *host) { delete(w.parted, w.somePair(h)) }},
+	{"restart", 3, false, func(_ *world, h, _ *host) { h.restart(func() {}) }},
+	{"copy the store", 3, true, func(_ *world, h, _ *host) { h.keepCopy() }},
+	{"restore the copy", 2, true, func(_ *world, h, _ *host) {
+		if h.copy != "" {
+			h.w.count("restored")
+			h.restore()
+		}
+	}},
+	{"lose the store", 1, true, func(w *world, h, _ *host) {
+		if w.chance(0.4) {
+			h.w.count("lost")
+			h.lose()
+		}
+	}},
+	{"rotate", 1, false, func(_ *world, h, _ *host) {
+		h.expect("rotate", h.rotate())
+		h.expect("publish", h.publish(false), ofPublish...)
+	}},
+	{"set the clock", 2, true, func(w *world, h, _ *host) { h.skew = int64(w.rand.IntN(2*maxSkew)) - maxSkew }},
+	{"restart the relay", 2, true, func(_ *world, h, _ *host) { h.relay.restart() }},
+}
+
+// maxSkew is how far a clock is off, such that any two are within
+// TIMESTAMP_WINDOW_SECONDS.
+const maxSkew = 140
+
+// The codes that an operation may fail with when nothing is wrong.
+var (
+	ofPublish = []fault.Code{}
+	ofConnect = []fault.Code{fault.NotPermitted, fault.UnknownPeer}
+	ofDecide  = []fault.Code{}
+	ofSend    = []fault.Code{fault.NotPermitted, fault.UnknownPeer}
+)
+
+func (w *world) some(choices ...int) int { return choices[w.rand.IntN(len(choices))] }
+
+func (w *world) somePair(h *host) [2]int { return [2]int{h.n, w.rand.IntN(len(w.relays))} }
+
+// wait lets time pass: mostly seconds or minutes, at times days.
+func (w *world) wait() {
+	bound := []int64{5, 40, 90, 90, 200, 4000, 4000, 20_000, day, 4 * day}
+	w.now += 1 + w.rand.Int64N(bound[w.rand.IntN(len(bound))])
+}
+
+func (h *host) publish(force bool) error {
+	_, err := h.endpoint.Publish(h.w.ctx, core.PublishOptions{Force: force})
+	return err
+}
+
+// connect asks a peer, which is found by its handle when nothing is known of it.
+func (h *host) connect(peer *host) error {
+	if h.view.pins[peer.id.ACEID()] == nil {
+		if _, err := h.endpoint.Resolve(h.w.ctx, "@"+peer.name+"@"+peer.relay.host()); err != nil {
+			return err
+		}
+	}
+	_, err := h.endpoint.Connect(h.w.ctx, peer.id.ACEID(), profile.TextID, "")
+	return err
+}
+
+func (h *host) pull(max int) error {
+	report, err := h.endpoint.Pull(h.w.ctx, max, h.hear)
+	if report.Fetched > 0 {
+		h.w.note("   %s: %+v", h.name, report)
+	}
+	return err
+}
+
+// hear is the application.
+func (h *host) hear(e core.Event) {
+	h.w.count("event " + e.Kind)
+	if e.Kind == core.EventMessage {
+		h.told[received{e.Message.From, e.Message.MessageID}]++
+	}
+}
+
+// decide accepts or rejects the contact requests that are held.
+func (h *host) decide(accept bool) error {
+	held, err := h.endpoint.Requests(h.w.ctx)
+	if err != nil {
+		return err
+	}
+	for _, q := range held {
+		if !accept {
+			err = h.endpoint.Reject(h.w.ctx, q.From)
+		} else {
+			_, err = h.endpoint.Accept(h.w.ctx, q.From)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send enqueues a message and mostly makes the first attempt at once, as the
+// command line does.
+func (h *host) send(peer *host) {
+	body := profile.TextBody(fmt.Sprintf("message %d", len(h.w.sent.list)))
+	out, err := h.endpoint.Enqueue(h.w.ctx, core.OutMessage{To: peer.id.ACEID(), Body: body})
+	if err != nil {
+		h.expect("enqueue", err, ofSend...)
+		return
+	}
+	h.w.sent.add(out.MessageID, h, out.To).body = string(body.Canonical())
+	h.w.count("accepted")
+	if h.w.chance(0.8) {
+		_, err = h.endpoint.Attempt(h.w.ctx, out.MessageID)
+		h.expect("attempt", err, fault.UnknownPeer) // its descriptor has expired
+	}
+}
+
+func (h *host) retry() error {
+	_, err := h.endpoint.RetryDue(h.w.ctx)
+	return err
+}
+
+// abandon gives up one message that waits.
+func (h *host) abandon() {
+	for _, m := range h.w.sent.of(h) {
+		e := h.view.entry(m.id)
+		if e == nil || e.State != store.Pending || !h.w.chance(0.5) {
+			continue
+		}
+		_, err := h.endpoint.Abandon(h.w.ctx, m.id)
+		h.expect("abandon", err)
+		m.abandoned = true
+		return
+	}
+}

@@ -1,0 +1,310 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/faultdisk"
+)
+
+// host is a machine with one endpoint, whose process may die and whose files
+// may be lost or put back from a copy.
+type host struct {
+	w     *world
+	n     int
+	name  string // its handle too
+	shape shapeHost
+	relay *relay
+	root  *suite.SigningKey
+	id    *kel.Identity
+	vault *suite.Seed
+
+	dir      string // of the store; another one after each death
+	moves    int
+	copy     string // folder of an older copy of the store, "" without
+	disk     *disk
+	unwatch  func()
+	endpoint *core.Endpoint
+	files    *store.Store // the same files, opened to look at
+
+	skew                int64
+	requests            int // in this step
+	dieBefore, dieAfter int // the request at which the host dies, 0: none
+
+	// What the host has gone through, which excuses some ends of messages.
+	lost, restored, rotated bool
+
+	view    *view                 // of the store after the last step
+	looked  int                   // operations of its disk by then
+	told    map[received]int      // how often the application was told, by this store
+	shown   map[string]wire.Value // entries of its inbox that are not taken from it, by stream ID
+	fetches map[string]int        // how often each was shown
+	awaited bool                  // something may be queued for it
+
+	publishedAt int64 // in the calm
+}
+
+// received names a message to its recipient.
+type received struct{ from, id string }
+
+var names = []string{"anna", "bert", "cora", "dirk"}
+
+func (w *world) addHost(n int, s stageHost) {
+	h := &host{
+		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, id: s.id, vault: s.vault,
+		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
+		shown: map[string]wire.Value{}, fetches: map[string]int{},
+	}
+	h.relay = w.relays[h.shape.relay]
+	w.hosts = append(w.hosts, h)
+	h.open()
+	h.begin()
+}
+
+func (h *host) clock() int64 { return h.w.now + h.skew }
+
+func (h *host) path() string { return filepath.Join(h.dir, "store.db") }
+
+// begin takes the store for what it is, as when it was lost or put back.
+func (h *host) begin() {
+	h.told = map[received]int{}
+	h.view, h.looked = h.load(), h.disk.written
+}
+
+// open starts the endpoint's process. It may die on the way.
+func (h *host) open() {
+	h.unwatch = faultdisk.Watch(h.dir, func(op faultdisk.Op) int32 { return h.disk.hook(h.w, op) })
+	card := descriptor.CardRecord{Handle: h.name, Contact: descriptor.ContactOpen}
+	if h.shape.closed {
+		card.Contact = descriptor.ContactClosed
+	}
+	c := core.Config{
+		Identity: h.id, StorePath: h.path(), VaultKey: h.vault, Relay: h.relay.url(), Card: card, Clock: h.clock, Transport: h,
+		Profiles: []*profile.Manifest{profile.OfficialByID(profile.TextID)}, ReceiveBy: "sim",
+	}
+	if h.shape.obliges {
+		c.Accept = map[string]string{profile.TextID: c.Profiles[0].Digest}
+	}
+	for {
+		var err error
+		if h.endpoint, err = core.Open(h.w.ctx, c); err == nil {
+			break
+		}
+		h.endpoint = nil
+		h.expect("open", err)
+		if h.w.broken != nil {
+			panic(err)
+		}
+		h.shelter()
+		if h.disk.dead {
+			h.move()
+			c.StorePath = h.path()
+		}
+	}
+	h.watchFiles()
+}
+
+func (h *host) watchFiles() {
+	// A disk that still fails is not to fail the onlooker.
+	h.shelter()
+	dead := h.disk.dead
+	h.disk.dead = false
+	var err error
+	if h.files, err = store.Open(h.w.ctx, h.path(), h.vault); err != nil {
+		h.w.t.Fatal(err)
+	}
+	h.disk.dead = dead
+}
+
+// close ends the process in good order.
+func (h *host) close() {
+	h.shelter()
+	err := h.files.Close()
+	if h.endpoint != nil {
+		err = errors.Join(err, h.endpoint.Close())
+	}
+	h.unwatch()
+	if err != nil && !h.disk.dead {
+		h.w.violate("a store closes", "06#error-codes", "%v", err)
+	}
+}
+
+// die ends the process at this instant: nothing it does afterwards reaches its
+// files or a relay.
+func (h *host) die() {
+	h.disk.mu.Lock()
+	defer h.disk.mu.Unlock()
+	h.disk.dead = true
+}
+
+// rise starts the process of a host that has died again, from its files.
+func (h *host) rise() {
+	h.w.count("died")
+	old := h.dir
+	h.copyFiles(h.nextDir())
+	h.close()
+	remove(h.w.t, old)
+	h.disk.dead = false
+	h.open()
+}
+
+// move is rise for a host that has died while it opened.
+func (h *host) move() {
+	h.copyFiles(h.nextDir())
+	h.unwatch()
+	h.disk.dead = false
+	h.unwatch = faultdisk.Watch(h.dir, func(op faultdisk.Op) int32 { return h.disk.hook(h.w, op) })
+}
+
+func (h *host) nextDir() string {
+	h.moves++
+	return filepath.Join(h.w.dir, fmt.Sprintf("%s-%d", h.name, h.moves))
+}
+
+// copyFiles copies the files of the store to a new folder, which is the host's
+// from now on.
+func (h *host) copyFiles(to string) {
+	h.export(to)
+	h.dir = to
+}
+
+func (h *host) export(to string) {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		h.w.t.Fatal(err)
+	}
+	for _, name := range []string{"store.db", "store.db-wal"} {
+		err := copyFile(filepath.Join(h.dir, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			h.w.t.Fatal(err)
+		}
+	}
+}
+
+// restart closes the process and starts it again, perhaps with other files or
+// another identity.
+func (h *host) restart(change func()) {
+	h.close()
+	h.disk.dead = false
+	change()
+	h.open()
+}
+
+// keepCopy makes the copy that restore puts back.
+func (h *host) keepCopy() {
+	if h.copy != "" {
+		remove(h.w.t, h.copy)
+	}
+	h.copy = h.nextDir()
+	h.export(h.copy)
+}
+
+// restore puts an older copy in the place of the store.
+func (h *host) restore() {
+	h.restart(func() {
+		h.dir = h.copy
+		h.copy = ""
+	})
+	h.restored = true
+	h.begin()
+	h.forgetSent()
+}
+
+// lose leaves the host with its identity and an empty store.
+func (h *host) lose() {
+	h.restart(func() { h.dir = h.nextDir() })
+	h.lost = true
+	h.begin()
+	h.forgetSent()
+}
+
+// forgetSent notes what the store does not know any more.
+func (h *host) forgetSent() {
+	for _, m := range h.w.sent.list {
+		if m.from == h && h.view.entry(m.id) == nil {
+			m.gone = true
+		}
+	}
+}
+
+// rotate delegates a new signing key.
+func (h *host) rotate() error {
+	key := newKey()
+	at := max(h.clock(), h.id.State().LastTS())
+	state, err := h.id.State().Delegate(h.root, key.PublicKey(), at, at+wire.MaxSigningKeyLifetime)
+	if err != nil {
+		return err
+	}
+	h.rotated = true
+	h.restart(func() { h.id = kel.NewIdentity(state, key) })
+	return nil
+}
+
+// settleStep ends a step: a host that has died rises, and its store is looked
+// at.
+func (h *host) settleStep() {
+	if h.disk.dead {
+		h.rise()
+	}
+	h.shelter()
+	h.look()
+}
+
+// look loads the store, if it was written to, and checks all rules against what
+// it was before.
+func (h *host) look() {
+	if h.disk.written == h.looked {
+		return
+	}
+	h.looked = h.disk.written
+	before := h.view
+	h.view = h.load()
+	for _, r := range rules {
+		if what := r.check(h, before, h.view); what != "" {
+			h.w.violate(r.name, r.cite, "%s: %s", h.name, what)
+		}
+	}
+}
+
+// The failures that the weather explains, in any operation.
+var ofNetwork = []fault.Code{fault.RelayUnavailable, fault.RelayProtocolError, fault.NotRegistered}
+
+// isReplay reports whether a request was refused because it came before: it is
+// made again once, and the network may double that too.
+func isReplay(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Remote == string(relayapi.Replay)
+}
+
+// The failures that a new signing key explains, until its holder has sent
+// permits under it.
+var ofRotation = []fault.Code{fault.NotPermitted, fault.StalePeerBinding}
+
+// expect checks the code of a failure: one of those that the operation may have,
+// or one that the faults of this step explain.
+func (h *host) expect(what string, err error, codes ...fault.Code) {
+	if err == nil || h.disk.dead {
+		return
+	}
+	code := fault.CodeOf(err)
+	h.w.note("   %s: %s", what, code)
+	switch {
+	case slices.Contains(codes, code):
+	case h.disk.failed && (code == fault.StorageFailed || code == fault.LockBusy):
+	case !h.w.calm && (slices.Contains(ofNetwork, code) || isReplay(err)):
+	case h.w.anyRotated() && slices.Contains(ofRotation, code):
+	default:
+		h.w.violate("no wrong code", "06#error-codes", "%s: %s fails with %v", h.name, what, err)
+	}
+}

@@ -1,0 +1,37 @@
+package sim
+
+import "slices"
+
+// ledger is what the onlooker knows of all messages.
+type ledger struct {
+	list []*sentMessage
+	byID map[string]*sentMessage
+}
+
+type sentMessage struct {
+	id        string
+	from      *host
+	to        string // ACE ID
+	body      string // canonical JSON, "" until it is seen in an outbox
+	stored    bool   // the recipient's store has held it
+	abandoned bool
+	gone      bool // the sender's store has lost it
+}
+
+func newLedger() *ledger { return &ledger{byID: map[string]*sentMessage{}} }
+
+// add notes a message of a sender. One is known from the moment that Enqueue has
+// returned it, or that it is in the store although Enqueue failed.
+func (l *ledger) add(id string, from *host, to string) *sentMessage {
+	m := l.byID[id]
+	if m == nil {
+		m = &sentMessage{id: id, from: from, to: to}
+		l.byID[id] = m
+		l.list = append(l.list, m)
+	}
+	return m
+}
+
+func (l *ledger) of(from *host) []*sentMessage {
+	return slices.DeleteFunc(slices.Clone(l.list), func(m *sentMessage) bool { return m.from != from })
+}

@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// call is one request of a host to a relay.
+type call struct {
+	from   *host
+	to     *relay
+	method string
+	url    *url.URL
+	header http.Header
+	body   []byte
+}
+
+func (c *call) String() string {
+	path := c.url.Path
+	if through := c.url.Query().Get("through"); through != "" {
+		path += " " + through
+	}
+	if i := strings.Index(path, "ace:sha256:"); i >= 0 {
+		path = path[:i+17]
+	}
+	return fmt.Sprintf("%s → %s %s %s", c.from.name, c.to.name(), c.method, path)
+}
+
+var errNetwork = errors.New("the simulated network lost it")
+
+// RoundTrip is the network between a host and the relays.
+func (h *host) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := &call{from: h, method: req.Method, url: req.URL, header: req.Header}
+	for _, r := range h.w.relays {
+		if r.host() == req.URL.Host {
+			c.to = r
+		}
+	}
+	if req.Body != nil {
+		var err error
+		if c.body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+	}
+	if c.to == nil {
+		return nil, fmt.Errorf("no relay at %s", req.URL.Host)
+	}
+	return h.w.carry(c)
+}
+
+// carry is the fate of a request.
+func (w *world) carry(c *call) (*http.Response, error) {
+	h := c.from
+	if h.disk.dead {
+		return nil, errNetwork
+	}
+	w.checkCall(c)
+	h.requests++
+	if h.requests == h.dieBefore {
+		w.note("   %s: the host dies first", c)
+		h.die()
+		return nil, errNetwork
+	}
+	res, err := w.pass(c)
+	if h.requests == h.dieAfter {
+		w.note("   %s: the host dies before the answer", c)
+		h.die()
+		return nil, errNetwork
+	}
+	return res, err
+}
+
+// pass takes a request through the network.
+func (w *world) pass(c *call) (*http.Response, error) {
+	if w.parted[[2]int{c.from.n, c.to.n}] {
+		w.note("   %s: parted", c)
+		return nil, errNetwork
+	}
+	if !w.calm && w.chance(w.plan.weather.relay) {
+		w.note("   %s restarts", c.to.name())
+		w.count("relay restarted under a request")
+		before := w.chance(0.5)
+		if !before {
+			w.serve(c)
+		}
+		c.to.restart()
+		return nil, errNetwork
+	}
+	if w.calm || !w.chance(w.plan.weather.network) {
+		res := w.serve(c)
+		w.note("   %s: %d", c, res.StatusCode)
+		return res, nil
+	}
+	fate := fates[w.rand.IntN(len(fates))]
+	w.note("   %s: %s", c, fate.name)
+	w.count(fate.name)
+	return fate.meet(w, c)
+}
+
+// fate is a way in which the network or the relay fails a request.
+type fate struct {
+	name string
+	meet func(*world, *call) (*http.Response, error)
+}
+
+var fates = []fate{
+	{"request lost", func(*world, *call) (*http.Response, error) { return nil, errNetwork }},
+	{"answer lost", func(w *world, c *call) (*http.Response, error) {
+		w.serve(c)
+		return nil, errNetwork
+	}},
+	{"doubled", func(w *world, c *call) (*http.Response, error) {
+		w.serve(c)
+		return w.serve(c), nil
+	}},
+	{"doubled, one late", func(w *world, c *call) (*http.Response, error) {
+		w.late = append(w.late, c)
+		return w.serve(c), nil
+	}},
+	{"held back", func(w *world, c *call) (*http.Response, error) {
+		w.late = append(w.late, c)
+		return nil, errNetwork
+	}},
+	{"refused 500", refusal(500, `{"error":"internal_error"}`)},
+	{"refused 503", refusal(503, "<html>")},
+	{"refused 429", refusal(429, `{"error":"rate_limited"}`)},
+	{"refused 429 after the effect", func(w *world, c *call) (*http.Response, error) {
+		w.serve(c)
+		return refusal(429, `{"error":"rate_limited"}`)(w, c)
+	}},
+	{"no JSON", refusal(200, "<html>")},
+	{"not registered", refusal(403, `{"error":"not_registered"}`)},
+}
+
+func refusal(status int, body string) func(*world, *call) (*http.Response, error) {
+	return func(w *world, _ *call) (*http.Response, error) {
+		header := http.Header{"Content-Type": {relayapi.MediaJSON}}
+		if status == 429 {
+			header.Set("Retry-After", fmt.Sprint(w.rand.IntN(200)))
+		}
+		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+}
+
+// serve hands a request to its relay.
+func (w *world) serve(c *call) *http.Response {
+	r := httptest.NewRequest(c.method, c.url.String(), bytes.NewReader(c.body))
+	r.Header = c.header.Clone()
+	r.RemoteAddr = fmt.Sprintf("198.51.%d.1:1", c.from.n) // a client network of its own
+	answer := httptest.NewRecorder()
+	c.to.handler.ServeHTTP(answer, r)
+	res := answer.Result()
+	if res.StatusCode == http.StatusOK {
+		w.served(c, answer.Body.Bytes())
+	}
+	return res
+}
+
+// served keeps account of what an inbox has shown, and of what was taken from
+// it.
+func (w *world) served(c *call, body []byte) {
+	h := c.from
+	switch c.url.Path {
+	case "/v1/inbox":
+		since := c.url.Query().Get("since")
+		entries, err := relayapi.ParseInboxPage(body, since)
+		if err != nil {
+			w.violate("a page can be read", "07#inbox", "%v", err)
+		}
+		// What is not there any more has expired.
+		for id := range h.shown {
+			if since == relayapi.Dash || wire.CompareStreamIDs(id, since) > 0 {
+				delete(h.shown, id)
+			}
+		}
+		h.awaited = len(entries) > 0
+		for _, e := range entries {
+			h.shown[e.StreamID] = e.Packet
+			h.fetches[e.StreamID]++
+		}
+	case "/v1/send":
+		if send, err := relayapi.DecodeSend(c.body); err == nil {
+			w.other(send.Packet.To).awaited = true
+		}
+	case "/v1/inbox/ack":
+		for id := range h.shown {
+			if wire.CompareStreamIDs(id, c.url.Query().Get("through")) <= 0 {
+				delete(h.shown, id)
+			}
+		}
+	}
+}
+
+// release lets a request arrive that was held back: none overtakes in order.
+func (w *world) release() {
+	if len(w.late) == 0 {
+		return
+	}
+	i := w.rand.IntN(len(w.late))
+	c := w.late[i]
+	w.late = append(w.late[:i], w.late[i+1:]...)
+	w.note("   late: %s: %d", c, w.serve(c).StatusCode)
+}

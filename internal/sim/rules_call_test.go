@@ -1,0 +1,302 @@
+package sim
+
+import (
+	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/packet"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// checkCall checks what a host must have made durable before a request leaves
+// it, and what it may say.
+func (w *world) checkCall(c *call) {
+	switch c.url.Path {
+	case "/v1/inbox/ack":
+		c.from.checkAck(c.url.Query().Get("through"))
+	case "/v1/send":
+		c.from.checkSend(c.body)
+	}
+}
+
+// checkAck: nothing is acknowledged that is not settled in the store, and only
+// what was fetched (06#receive-pipeline, Acknowledgement).
+func (h *host) checkAck(through string) {
+	if h.fetches[through] == 0 {
+		h.w.violate("what is acknowledged was fetched", "06#receive-pipeline", "%s: %s", h.name, through)
+	}
+	h.read(func(tx *store.Tx) error {
+		settled, err := settledIn(tx)
+		if err != nil {
+			return err
+		}
+		for id, raw := range h.shown {
+			if wire.CompareStreamIDs(id, through) > 0 {
+				continue
+			}
+			p, err := packet.DecodeValue(raw)
+			if err != nil {
+				return err
+			}
+			seen, err := tx.HasSeen(p.From, p.MessageID)
+			if err != nil {
+				return err
+			}
+			if !seen && !settled[id] && !settled[p.From+p.MessageID] {
+				h.w.violate("what is acknowledged is settled", "06#receive-pipeline", "%s: %s, the packet %s of %s, is not", h.name, id, p.MessageID, p.From)
+			}
+		}
+		return nil
+	})
+}
+
+// settledIn returns what a store says to have dropped, rejected or given up, by
+// sender and message or by stream ID.
+func settledIn(tx *store.Tx) (map[string]bool, error) {
+	settled := map[string]bool{}
+	audits, err := tx.Audits()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range audits {
+		settled[a.Peer+a.MessageID] = true
+	}
+	given, err := tx.Quarantine()
+	for _, q := range given {
+		settled[q.StreamID] = true
+	}
+	return settled, err
+}
+
+// sending is a packet on its way out, with what the sender's store holds.
+type sending struct {
+	h      *host
+	packet *packet.Packet
+	permit *admission.Permit // nil without
+	entry  store.OutboxEntry // zero for receipts and contact packets
+	peer   *descriptor.PublishedAgent
+	held   store.HeldPrekey
+	pinned string // digest of the last pinned event
+	newest []byte // permit held
+}
+
+func (h *host) checkSend(body []byte) {
+	s, err := h.readSend(body)
+	if err != nil {
+		h.w.violate("a send can be read", "07#send", "%s: %v", h.name, err)
+		return
+	}
+	s.checkSignature()
+	s.checkPermit()
+	if s.entry.MessageID != "" {
+		s.checkAttempt()
+		s.checkPrekey()
+		return
+	}
+	s.checkCore()
+}
+
+func (h *host) readSend(body []byte) (*sending, error) {
+	v, err := relayapi.ParseBody(body)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := relayapi.ParseSend(v)
+	if err != nil {
+		return nil, err
+	}
+	s := &sending{h: h}
+	if s.packet, err = packet.DecodeValue(parsed.Packet); err != nil {
+		return nil, err
+	}
+	if parsed.HasPermit {
+		if s.permit, err = admission.DecodePermit(parsed.Permit); err != nil {
+			return nil, err
+		}
+	}
+	h.read(s.load)
+	return s, nil
+}
+
+func (s *sending) load(tx *store.Tx) error {
+	to := s.packet.To
+	var err error
+	if s.entry, _, err = tx.Outbox(s.packet.MessageID); err != nil {
+		return err
+	}
+	raw, err := tx.Descriptor(to)
+	if err != nil {
+		return err
+	}
+	if raw != nil {
+		if s.peer, err = descriptor.DecodeStored(raw); err != nil {
+			return err
+		}
+	}
+	if s.held, _, err = tx.HeldPrekey(to); err != nil {
+		return err
+	}
+	pin, err := s.h.pinned(tx, to)
+	if err != nil {
+		return err
+	}
+	if pin != nil {
+		s.pinned = pin.LastHash()
+		if s.permit != nil && s.permit.Verify(pin, to, s.h.id.ACEID(), s.h.clock()) != nil {
+			s.violate("a superseded permit is not presented", "04#caching", "that of %d", s.permit.IssuedAt)
+		}
+	}
+	newest, _, err := tx.Permit(to, store.PermitHeld)
+	s.newest = newest.Raw
+	return err
+}
+
+func (s *sending) violate(rule, cite, format string, args ...any) {
+	s.h.w.violate(rule, cite, s.h.name+" sends "+s.packet.MessageID+": "+format, args...)
+}
+
+// checkSignature: a packet is signed at the signer's t by its current key
+// (01#operational-signatures).
+func (s *sending) checkSignature() {
+	now := s.h.clock()
+	if err := s.packet.VerifySignature(s.h.id.State(), now); err != nil {
+		s.violate("a packet verifies", "01#operational-signatures", "%v", err)
+	}
+	if s.packet.Timestamp != s.h.id.SigningTime(now) {
+		s.violate("a packet is signed at t", "06#outbox-sender step 2", "at %d, and it is %d", s.packet.Timestamp, now)
+	}
+}
+
+// checkPermit: an application message goes out with the newest permit of its
+// recipient, never as a stranger's (06#outbox-sender step 3).
+func (s *sending) checkPermit() {
+	switch {
+	case s.entry.MessageID == "":
+	case s.permit == nil:
+		s.violate("no attempt is a stranger's", "06#outbox-sender step 3", "no permit")
+	case string(s.permit.Raw()) != string(s.newest):
+		s.violate("the newest permit is presented", "06#outbox-sender step 3", "that of %d", s.permit.IssuedAt)
+	}
+}
+
+// checkAttempt: an attempt is made of a message that waits and is not over, by
+// who has claimed it, and no earlier than the schedule says (06#outbox-sender).
+func (s *sending) checkAttempt() {
+	now := s.h.clock()
+	e := s.entry
+	switch {
+	case e.State != store.Pending:
+		s.violate("a message with an end is not sent", "06#outbox-sender", "it is %s", e.State)
+	case e.Attempts > 0 && now >= e.FirstAttemptAt+wire.OfflineWindowSeconds:
+		s.violate("an expired message is not sent", "06#outbox-sender", "first attempt at %d", e.FirstAttemptAt)
+	case now < e.NextAttemptAt:
+		s.violate("a retry waits for its time", "06#outbox-sender", "%d s early", e.NextAttemptAt-now)
+	case e.ClaimedUntil <= now:
+		s.violate("an attempt is claimed", "06#outbox-sender", "until %d", e.ClaimedUntil)
+	}
+}
+
+// checkPrekey: the first attempt goes to the peer prekey held, while it is
+// usable, and every later one to the published prekey (06#outbox-sender step 2).
+func (s *sending) checkPrekey() {
+	if s.peer == nil {
+		s.violate("a packet goes to a descriptor", "06#outbox-sender step 1", "none is held")
+		return
+	}
+	want := s.peer.PrekeyID
+	usable := s.held.PublicKey != nil && s.held.Pin == s.pinned && s.h.clock()-s.held.Timestamp < wire.OfflineWindowSeconds
+	if s.entry.Attempts == 0 && usable {
+		want = suite.Hex256(s.held.PublicKey)
+		s.h.w.count("sent to a peer prekey")
+	}
+	if s.packet.Prekey != want {
+		s.violate("an attempt goes to the right prekey", "06#outbox-sender step 2", "attempt %d to %.8s, not %.8s", s.entry.Attempts+1, s.packet.Prekey, want)
+	}
+	if !s.peer.Usable(s.h.clock(), s.h.w.pinOf(s.h, s.packet.To)) {
+		s.violate("no packet goes to a stale descriptor", "06#outbox-sender step 1", "it ends at %d", s.peer.ExpiresAt)
+	}
+}
+
+// checkCore checks a receipt or contact packet, which the onlooker opens with
+// the recipient's published key: these go to no other.
+func (s *sending) checkCore() {
+	content := s.open()
+	if content == nil {
+		return // to a key that the recipient has lost
+	}
+	switch content.Type {
+	case profile.ReceiptType:
+		receipt, err := delivery.DecodeReceipt(content.Body)
+		if err != nil {
+			s.violate("a receipt is valid", "06#receipts", "%v", err)
+			return
+		}
+		s.h.checkReceipt(s, receipt)
+	case profile.ContactType:
+	default:
+		s.violate("a message is in the outbox before it leaves", "06#outbox-sender", "it is not")
+	}
+}
+
+// open returns the content, nil when the recipient has no published key for it.
+func (s *sending) open() (content *packet.Content) {
+	to := s.h.w.other(s.packet.To)
+	if to == nil {
+		return nil
+	}
+	to.read(func(tx *store.Tx) error {
+		keys, err := tx.Prekeys("")
+		for _, k := range keys {
+			if k.ID == s.packet.Prekey {
+				key := suite.NewDecapsulationKey(k.Seed)
+				plaintext, err := s.packet.Open(key)
+				if err != nil {
+					return err
+				}
+				content, err = packet.ParseContent(plaintext)
+				if err != nil {
+					return err
+				}
+			}
+			k.Seed.Destroy()
+		}
+		return err
+	})
+	return content
+}
+
+// checkReceipt: a delivered message is in the store before its receipt leaves
+// (06#receive-pipeline steps 10 and 11), and an unknown prekey is unknown.
+func (h *host) checkReceipt(s *sending, r *delivery.ReceiptBody) {
+	h.w.count("receipt " + r.Outcome + " " + r.Code)
+	to := s.packet.To
+	h.read(func(tx *store.Tx) error {
+		seen, err := tx.HasSeen(to, r.MessageID)
+		if err != nil {
+			return err
+		}
+		if r.Outcome == delivery.OutcomeDelivered && !seen {
+			s.violate("a receipt follows the commit", "06#receive-pipeline step 11", "%s is not stored", r.MessageID)
+		}
+		if r.Prekey == "" {
+			return nil
+		}
+		for _, of := range []string{"", to} {
+			keys, err := tx.Prekeys(of)
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
+				k.Seed.Destroy()
+				if k.ID == r.Prekey && (k.Slot == store.SlotCurrent || h.clock()-k.At < wire.OfflineWindowSeconds) {
+					s.violate("an unknown prekey is unknown", "06#receive-pipeline step 6", "%.8s is %s", k.ID, k.Slot)
+				}
+			}
+		}
+		return nil
+	})
+}

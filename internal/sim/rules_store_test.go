@@ -1,0 +1,355 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// rule is something that a store obeys from each step to the next. check tells
+// what is wrong, or "". The store before is that of the same installation: one
+// that was lost or put back begins anew.
+type rule struct {
+	name, cite string
+	check      func(h *host, before, after *view) string
+}
+
+var rules = []rule{
+	{"an accepted message stays", "06#outbox-sender", outboxStays},
+	{"a message changes as receipts and time allow", "06#outbox-sender", outboxStates},
+	{"delivered follows a delivery", "06#receipts", deliveredWasStored},
+	{"a rejection has a reason", "06#receipts", rejectedForAReason},
+	{"a claim ends", "06#outbox-sender", claimsEnd},
+	{"a delivered message is the one that was sent", "06#receive-pipeline step 10", messagesAreSent},
+	{"a delivered message stays", "06#receive-pipeline", messagesStay},
+	{"a message is handed over once", "06#deduplication", toldOnce},
+	{"a delivery record has its seen entry", "06#receive-pipeline step 10", messagesAreSeen},
+	{"seen entries leave below a horizon only", "06#deduplication", seenLeaves},
+	{"horizons never go back", "06#deduplication", horizonsRise},
+	{"admission changes as chapter 05 allows", "05#flow", admissionChanges},
+	{"an admitted peer has a pin and a permit", "05#flow step 3", admittedIsPinned},
+	{"held requests are few", "05#flow step 2", requestsBounded},
+	{"a pin only grows", "01#pinning", pinsGrow},
+	{"the newest permit is held", "06#outbox-sender step 3", permitsRenew},
+	{"prekeys are few", "04#prekey", prekeysBounded},
+	{"prekey seeds are deleted in time", "04#prekey", prekeysEnd},
+	{"a packet is dropped for a reason", "06#receive-pipeline", droppedForAReason},
+	{"an entry is given up after MAX_FETCH_ATTEMPTS", "06#receive-pipeline", quarantineIsLate},
+}
+
+func outboxStays(h *host, before, after *view) string {
+	for _, e := range before.outbox {
+		if after.entry(e.MessageID) == nil && !delivery.MayDelete(e, h.clock()) {
+			return fmt.Sprintf("%s, which was %s, has left the outbox", e.MessageID, e.State)
+		}
+	}
+	for _, m := range h.w.sent.of(h) {
+		if !m.gone && before.entry(m.id) == nil && after.entry(m.id) == nil {
+			return fmt.Sprintf("%s was accepted and is not in the outbox", m.id)
+		}
+	}
+	return ""
+}
+
+func outboxStates(h *host, before, after *view) string {
+	for _, e := range after.outbox {
+		m := h.w.sent.add(e.MessageID, h, e.Peer)
+		if m.body == "" {
+			content, err := delivery.StoredContent(e)
+			if err != nil {
+				return err.Error()
+			}
+			m.body = string(content.Body.Canonical())
+		}
+		was := before.entry(e.MessageID)
+		switch {
+		case was == nil:
+		case was.Attempts > e.Attempts || was.Attempts > 0 && was.FirstAttemptAt != e.FirstAttemptAt:
+			return fmt.Sprintf("%s had %d attempts, and now %d", e.MessageID, was.Attempts, e.Attempts)
+		case was.State != e.State && !slices.Contains(next[was.State], e.State):
+			return fmt.Sprintf("%s was %s and is %s", e.MessageID, was.State, e.State)
+		}
+		over := e.Attempts > 0 && h.clock() >= e.FirstAttemptAt+wire.OfflineWindowSeconds
+		if e.State == store.Expired && !e.Abandoned && !over && (was == nil || was.State != store.Expired) {
+			return fmt.Sprintf("%s expired early", e.MessageID)
+		}
+	}
+	return ""
+}
+
+// next are the states that may follow one of the Outbox.
+var next = map[string][]string{
+	store.Pending: {store.Delivered, store.Rejected, store.Expired},
+	store.Expired: {store.Delivered, store.Rejected},
+}
+
+func deliveredWasStored(h *host, _, after *view) string {
+	for _, e := range after.outbox {
+		if e.State == store.Delivered && !h.w.sent.byID[e.MessageID].stored {
+			return fmt.Sprintf("%s is delivered, and its recipient never had it", e.MessageID)
+		}
+	}
+	return ""
+}
+
+// rejectedForAReason: all that is sent here is valid, so that only keys which
+// the recipient has lost can be a reason.
+func rejectedForAReason(h *host, _, after *view) string {
+	for _, e := range after.outbox {
+		if e.State != store.Rejected {
+			continue
+		}
+		if e.RemoteCode != string(fault.UnknownPrekey) || !h.w.other(e.Peer).excused() {
+			return fmt.Sprintf("%s was rejected with %s", e.MessageID, e.RemoteCode)
+		}
+	}
+	return ""
+}
+
+// maxClaim is how long a process that has died keeps others from an attempt.
+const maxClaim = 120
+
+func claimsEnd(h *host, before, after *view) string {
+	for _, e := range after.outbox {
+		if was := before.entry(e.MessageID); was != nil && was.ClaimedUntil == e.ClaimedUntil {
+			continue // the clock may have been set back since
+		}
+		if e.ClaimedUntil > h.clock()+maxClaim {
+			return fmt.Sprintf("%s is claimed for %d s", e.MessageID, e.ClaimedUntil-h.clock())
+		}
+	}
+	return ""
+}
+
+func messagesAreSent(h *host, _, after *view) string {
+	for _, m := range after.messages {
+		sent := h.w.sent.byID[m.MessageID]
+		switch {
+		case sent == nil:
+			return fmt.Sprintf("%s was never sent", m.MessageID)
+		case sent.to != h.id.ACEID() || sent.from.id.ACEID() != m.Peer || sent.body != string(m.Body):
+			return fmt.Sprintf("%s is another message than was sent", m.MessageID)
+		}
+		sent.stored = true
+	}
+	return ""
+}
+
+func messagesStay(_ *host, before, after *view) string {
+	for _, m := range before.messages {
+		if countMessages(after, m.Peer, m.MessageID) != 1 {
+			return fmt.Sprintf("%s is there %d times", m.MessageID, countMessages(after, m.Peer, m.MessageID))
+		}
+	}
+	return ""
+}
+
+func countMessages(v *view, peer, id string) (n int) {
+	for _, m := range v.messages {
+		if m.Peer == peer && m.MessageID == id {
+			n++
+		}
+	}
+	return n
+}
+
+func toldOnce(h *host, _, _ *view) string {
+	for m, n := range h.told {
+		if n > 1 {
+			return fmt.Sprintf("%s was handed over %d times", m.id, n)
+		}
+	}
+	return ""
+}
+
+func messagesAreSeen(_ *host, _, after *view) string {
+	for _, m := range after.messages {
+		if _, ok := after.seen[received{m.Peer, m.MessageID}]; !ok && m.SentAt > max(after.horizon, after.horizons[m.Peer]) {
+			return fmt.Sprintf("%s could be delivered again", m.MessageID)
+		}
+	}
+	return ""
+}
+
+func seenLeaves(_ *host, before, after *view) string {
+	for key, e := range before.seen {
+		if _, ok := after.seen[key]; !ok && e.Timestamp > max(after.horizon, after.horizons[e.Peer]) {
+			return fmt.Sprintf("%s was forgotten", e.MessageID)
+		}
+	}
+	return ""
+}
+
+func horizonsRise(_ *host, before, after *view) string {
+	if after.horizon < before.horizon {
+		return fmt.Sprintf("H goes from %d to %d", before.horizon, after.horizon)
+	}
+	for peer, h := range before.horizons {
+		if max(after.horizon, after.horizons[peer]) < h {
+			return fmt.Sprintf("H[%s] goes back", peer)
+		}
+	}
+	return ""
+}
+
+// admissionChanges: a row begins as pending or admitted, a pending one ends as
+// admitted or is removed, and an admitted one stays. Blocks come with their
+// action.
+func admissionChanges(_ *host, before, after *view) string {
+	for peer, was := range before.contacts {
+		if is := after.contacts[peer]; was.State == "admitted" && is != was {
+			return fmt.Sprintf("%s was %+v and is %+v", peer, was, is)
+		}
+	}
+	for peer, is := range after.contacts {
+		if is.State != "admitted" && is.State != "pending" {
+			return fmt.Sprintf("%s is %q", peer, is.State)
+		}
+		if is.State == "pending" && is.ExpiresAt != is.Since+wire.OfflineWindowSeconds {
+			return fmt.Sprintf("%s is pending for %d s", peer, is.ExpiresAt-is.Since)
+		}
+	}
+	return ""
+}
+
+func admittedIsPinned(_ *host, before, after *view) string {
+	for peer, is := range after.contacts {
+		if is.State == "admitted" && before.contacts[peer].State != "admitted" && (after.pins[peer] == nil || after.held[peer].Raw == nil) {
+			return peer
+		}
+	}
+	return ""
+}
+
+func requestsBounded(_ *host, _, after *view) string {
+	if len(after.requests) > wire.MaxPendingContactRequests {
+		return fmt.Sprintf("%d", len(after.requests))
+	}
+	return ""
+}
+
+// pinsGrow: in these worlds nobody recovers an identity, so that every log a
+// host sees is a beginning of the true one.
+func pinsGrow(h *host, before, after *view) string {
+	for peer, was := range before.pins {
+		is := after.pins[peer]
+		switch {
+		case was == nil:
+		case is == nil || is.Seq() < was.Seq():
+			return "the pin of " + peer + " goes back"
+		case is.Seq() > h.w.other(peer).id.State().Seq():
+			return "the pin of " + peer + " is ahead of its log"
+		}
+	}
+	return ""
+}
+
+// permitsRenew: a permit that is good under the pin gives way to a newer one
+// only.
+func permitsRenew(_ *host, before, after *view) string {
+	for peer, was := range before.held {
+		if was.Raw == nil || after.held[peer].IssuedAt >= was.IssuedAt {
+			continue
+		}
+		if d := after.pins[peer].Delegated(); d != nil && seqOf(was) == d.Seq {
+			return fmt.Sprintf("the permit of %s of %d gave way to one of %d", peer, was.IssuedAt, after.held[peer].IssuedAt)
+		}
+	}
+	return ""
+}
+
+// seqOf returns the delegation under which a stored permit was signed.
+func seqOf(p store.Permit) int64 {
+	v, err := wire.Parse(p.Raw, wire.MaxJSONDepth)
+	if err != nil {
+		return -1
+	}
+	permit, err := admission.DecodePermit(v)
+	if err != nil {
+		return -1
+	}
+	return permit.Signature.Seq
+}
+
+func prekeysBounded(_ *host, _, after *view) string {
+	most := map[string]int{store.SlotCurrent: 1, store.SlotSuperseded: wire.MaxRetainedPrekeys, store.SlotOffered: 1, store.SlotInUse: 1}
+	for peer, kept := range after.prekeys {
+		count := map[string]int{}
+		for _, k := range kept {
+			count[k.Slot]++
+			if published := k.Slot == store.SlotCurrent || k.Slot == store.SlotSuperseded; published != (peer == "") {
+				return fmt.Sprintf("a key of %q is %s", peer, k.Slot)
+			}
+			if count[k.Slot] > most[k.Slot] {
+				return fmt.Sprintf("%d %s keys of %q", count[k.Slot], k.Slot, peer)
+			}
+		}
+	}
+	return ""
+}
+
+// prekeysEnd: opening a packet deletes every seed whose time has ended. That one
+// was opened and committed shows in the seen store. The clock may have passed
+// some seconds since, with the network: none here.
+func prekeysEnd(h *host, before, after *view) string {
+	if len(after.seen) <= len(before.seen) {
+		return ""
+	}
+	for peer, kept := range after.prekeys {
+		for _, k := range kept {
+			if k.Slot != store.SlotCurrent && h.clock()-k.At >= wire.OfflineWindowSeconds {
+				return fmt.Sprintf("a %s key of %q is %d s old", k.Slot, peer, h.clock()-k.At)
+			}
+		}
+	}
+	return ""
+}
+
+// droppedForAReason: packets are dropped here because they are late, because
+// their sender is no contact, or because a key has changed meanwhile.
+func droppedForAReason(h *host, before, after *view) string {
+	for _, a := range after.audits[min(len(before.audits), len(after.audits)):] {
+		h.w.count(a.Outcome + " " + a.Code)
+		switch fault.Code(a.Code) {
+		case fault.StaleTimestamp, fault.NotPermitted:
+			continue
+		case fault.UnknownPrekey:
+			if h.excused() || h.outlived() {
+				continue
+			}
+		case fault.InvalidAuthorization:
+			// The source of a contact packet expires while it waits.
+			if h.w.anyRotated() || h.w.now-dawn > wire.MaxDescriptorLifetime/2 {
+				continue
+			}
+		case fault.StalePeerBinding:
+			if h.w.anyRotated() {
+				continue
+			}
+		}
+		return fmt.Sprintf("%s of %s is %s with %q", a.MessageID, a.Peer, a.Outcome, a.Code)
+	}
+	return ""
+}
+
+// outlived reports whether a key may have ended although nothing was lost.
+func (h *host) outlived() bool { return true }
+
+func (w *world) anyRotated() bool {
+	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.rotated })
+}
+
+func quarantineIsLate(h *host, before, after *view) string {
+	for _, q := range after.quarantine[min(len(before.quarantine), len(after.quarantine)):] {
+		h.w.count("quarantined " + q.Code)
+		if n := h.fetches[q.StreamID]; n < wire.MaxFetchAttempts {
+			return fmt.Sprintf("%s was given up after %d fetches", q.StreamID, n)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// eagerRounds is how many rounds of retries and pulls a message is given after
+// the faults have stopped, before only its expiry is waited for.
+const eagerRounds = 8
+
+// settle stops the faults and lets the hosts do what upkeep does, until every
+// message has its end.
+func (w *world) settle() {
+	w.calm = true
+	w.draw(w.plan.seed + 1<<32)
+	w.note("calm")
+	clear(w.parted)
+	for len(w.late) > 0 {
+		w.release()
+	}
+	hopeful := w.hopeful()
+	for round := range eagerRounds {
+		w.round(round == 0)
+		if round == 0 {
+			hopeful = append(hopeful, w.hopeful()...) // permits were renewed
+		}
+		if w.broken != nil || !w.advance() {
+			break
+		}
+	}
+	w.mustHaveEnded(hopeful)
+	for w.broken == nil && w.pending() > 0 {
+		w.now = max(w.now+3600, w.nextExpiry())
+		w.round(false)
+	}
+	for _, m := range w.sent.list {
+		w.checkEnd(m)
+	}
+}
+
+// round is one turn of upkeep and pulling for each host.
+func (w *world) round(publish bool) {
+	for _, h := range w.hosts {
+		if publish || w.now > h.publishedAt+day {
+			h.expect("publish", h.publish(false), ofPublish...)
+			h.publishedAt = w.now
+		}
+		h.look()
+	}
+	if publish {
+		w.refreshPermits()
+	}
+	for _, h := range w.hosts {
+		h.expect("retry", h.retry())
+		h.look()
+	}
+	for again := true; again && w.broken == nil; { // what is sent, and then its receipts
+		again = false
+		w.now += wire.PinRefreshIntervalSeconds + 1
+		for _, h := range w.hosts {
+			if h.awaited || publish {
+				again = again || h.awaited
+				h.expect("pull", h.pull(0))
+				h.look()
+			}
+		}
+		publish = false
+	}
+}
+
+// refreshPermits is the part of upkeep that a new signing key asks for: permits
+// under it, by a request to every admitted peer (05#delivery-permits).
+func (w *world) refreshPermits() {
+	for _, h := range w.hosts {
+		for _, peer := range w.hosts {
+			id := peer.id.ACEID()
+			if peer == h || !h.rotated || h.view.contacts[id].State != "admitted" {
+				continue
+			}
+			_, err := h.endpoint.Connect(w.ctx, id, profile.TextID, "")
+			// Where both have a new key, the request is a stranger's: the peer may
+			// be closed, and receipts may have taken up the stranger allowance.
+			h.expect("refresh", err, fault.NotPermitted, fault.RelayUnavailable)
+			h.look()
+		}
+	}
+}
+
+// advance moves the clock to the next attempt that is due, and reports whether
+// there is one.
+func (w *world) advance() bool {
+	next := int64(0)
+	for _, h := range w.hosts {
+		for _, e := range h.view.outbox {
+			if e.State == store.Pending && (next == 0 || e.NextAttemptAt-h.skew < next) {
+				next = e.NextAttemptAt - h.skew
+			}
+		}
+	}
+	if next == 0 {
+		return false
+	}
+	// A pin refresh is not suppressed any more, whatever is due at once.
+	w.now = max(w.now+wire.PinRefreshIntervalSeconds+1, next)
+	return true
+}
+
+func (w *world) pending() (n int) {
+	for _, h := range w.hosts {
+		for _, e := range h.view.outbox {
+			if e.State == store.Pending {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// nextExpiry is when the last of the pending messages expires.
+func (w *world) nextExpiry() (at int64) {
+	for _, h := range w.hosts {
+		for _, e := range h.view.outbox {
+			if e.State == store.Pending && e.Attempts > 0 {
+				at = max(at, e.FirstAttemptAt+wire.OfflineWindowSeconds-h.skew)
+			}
+		}
+	}
+	return at
+}
+
+// hopeful returns the messages that nothing but the faults keeps from being
+// delivered: sender and recipient hold each other as admitted and have all of
+// their state, and there is time for some attempts.
+func (w *world) hopeful() (list []*sentMessage) {
+	for _, m := range w.sent.list {
+		to := w.other(m.to)
+		e := m.from.view.entry(m.id)
+		if e == nil || e.State != store.Pending || m.from.excused() || to.excused() {
+			continue
+		}
+		both := m.from.view.contacts[m.to].State == "admitted" && to.view.contacts[m.from.id.ACEID()].State == "admitted"
+		if both && (e.Attempts == 0 || e.FirstAttemptAt+wire.OfflineWindowSeconds-m.from.clock() > day) && w.permitted(m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// permitted reports whether the sender holds a permit that lasts.
+func (w *world) permitted(m *sentMessage) bool {
+	held := m.from.view.held[m.to]
+	d := w.other(m.to).id.State().Delegated()
+	return held.ExpiresAt > m.from.clock()+day && seqOf(held) == d.Seq
+}
+
+// excused reports whether a host has lost something that delivery rests on.
+func (h *host) excused() bool { return h.lost || h.restored }
+
+func (w *world) mustHaveEnded(hopeful []*sentMessage) {
+	if w.broken != nil {
+		return
+	}
+	for _, m := range hopeful {
+		if e := m.from.view.entry(m.id); e.State != store.Delivered {
+			w.violate("a message is delivered once the faults have stopped", "06#outbox-sender",
+				"%s of %s is %s after %d attempts, the last failed with %q", m.id, m.from.name, e.State, e.Attempts, e.LastError)
+		}
+	}
+	w.counted["hopeful"] += len(hopeful)
+}
+
+// checkEnd is the promise of the whole: every accepted message is delivered, and
+// then in the recipient's store, or has ended as 06#outbox-sender says.
+func (w *world) checkEnd(m *sentMessage) {
+	if m.gone || w.broken != nil {
+		return
+	}
+	e := m.from.view.entry(m.id)
+	switch {
+	case e == nil:
+		w.violate("an accepted message stays", "06#outbox-sender", "%s of %s is not in the outbox", m.id, m.from.name)
+	case e.State == store.Pending:
+		w.violate("a message ends", "06#outbox-sender", "%s of %s is pending", m.id, m.from.name)
+	case e.State == store.Delivered:
+		to := w.other(m.to)
+		at := func(s store.Message) bool { return s.MessageID == m.id && s.Peer == m.from.id.ACEID() }
+		if !to.excused() && !slices.ContainsFunc(to.view.messages, at) {
+			w.violate("delivered means stored", "06#receipts", "%s of %s is not at %s", m.id, m.from.name, to.name)
+		}
+	}
+	if e != nil {
+		w.count("ended " + e.State)
+	}
+}

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tally is what has happened in all worlds of a test.
+type tally map[string]int
+
+func (t tally) add(w *world) {
+	for what, n := range w.counted {
+		t[what] += n
+	}
+}
+
+func (t tally) String() string {
+	var list []string
+	for _, what := range slices.Sorted(maps.Keys(t)) {
+		list = append(list, fmt.Sprintf("%s: %d", what, t[what]))
+	}
+	return "in these worlds\n" + strings.Join(list, "\n")
+}
+
+// check fails when the worlds were too peaceful to say anything.
+func (t tally) check(test *testing.T) {
+	for _, what := range []string{
+		"accepted", "died", "restored", "lost", "rotate", "held back", "answer lost", "doubled", "hopeful",
+		"ended delivered", "ended expired", "sent to a peer prekey", "receipt delivered ", "event message",
+	} {
+		if t[what] == 0 {
+			test.Errorf("%q never happened", what)
+		}
+	}
+}

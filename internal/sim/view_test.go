@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// view is a store as it is between two steps.
+type view struct {
+	outbox     []store.OutboxEntry
+	messages   []store.Message
+	contacts   map[string]store.Contact // by peer, as all that follow
+	pins       map[string]*kel.State
+	held       map[string]store.Permit
+	issued     map[string]store.Permit
+	prekeys    map[string][]store.Prekey // "": the published ones
+	requests   []store.Request
+	seen       map[received]store.Seen
+	horizon    int64
+	horizons   map[string]int64
+	audits     []store.Audit
+	quarantine []store.Quarantined
+}
+
+func (v *view) entry(id string) *store.OutboxEntry {
+	for i := range v.outbox {
+		if v.outbox[i].MessageID == id {
+			return &v.outbox[i]
+		}
+	}
+	return nil
+}
+
+func (h *host) load() *view {
+	v := &view{
+		contacts: map[string]store.Contact{}, pins: map[string]*kel.State{}, held: map[string]store.Permit{}, issued: map[string]store.Permit{},
+		prekeys: map[string][]store.Prekey{}, seen: map[received]store.Seen{}, horizons: map[string]int64{},
+	}
+	h.read(func(tx *store.Tx) error {
+		var failures []error
+		note := func(err error) { failures = append(failures, err) }
+		var err error
+		v.outbox, err = tx.OutboxEntries()
+		note(err)
+		v.messages, err = tx.Messages(store.MessageFilter{})
+		note(err)
+		v.requests, err = tx.Requests(0)
+		note(err)
+		v.horizon, _, err = tx.SeenHorizon()
+		note(err)
+		v.audits, err = tx.Audits()
+		note(err)
+		v.quarantine, err = tx.Quarantine()
+		note(err)
+		contacts, err := tx.Contacts(h.clock())
+		note(err)
+		for _, c := range contacts {
+			v.contacts[c.Peer] = c
+		}
+		seen, err := tx.SeenEntries()
+		note(err)
+		for _, s := range seen {
+			v.seen[received{s.Peer, s.MessageID}] = s
+		}
+		horizons, err := tx.SenderHorizons(-1)
+		note(err)
+		for _, s := range horizons {
+			v.horizons[s.Peer] = s.Horizon
+		}
+		v.prekeys[""], err = tx.Prekeys("")
+		note(err)
+		for _, other := range h.w.hosts {
+			note(h.loadPeer(tx, v, other.id.ACEID()))
+		}
+		for _, err := range failures {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, kept := range v.prekeys {
+		for _, k := range kept {
+			k.Seed.Destroy()
+		}
+	}
+	return v
+}
+
+func (h *host) loadPeer(tx *store.Tx, v *view, peer string) (err error) {
+	if peer == h.id.ACEID() {
+		return nil
+	}
+	if v.pins[peer], err = h.pinned(tx, peer); err != nil {
+		return err
+	}
+	if v.held[peer], _, err = tx.Permit(peer, store.PermitHeld); err != nil {
+		return err
+	}
+	if v.issued[peer], _, err = tx.Permit(peer, store.PermitIssued); err != nil {
+		return err
+	}
+	v.prekeys[peer], err = tx.Prekeys(peer)
+	return err
+}
+
+// pinned returns the pinned log of a peer, nil without a pin.
+func (h *host) pinned(tx *store.Tx, peer string) (*kel.State, error) {
+	pin, ok, err := tx.Pin(peer)
+	if err != nil || !ok {
+		return nil, err
+	}
+	log, err := wire.Parse(pin.KEL, wire.MaxJSONDepth)
+	if err != nil {
+		return nil, err
+	}
+	return h.w.kels.Verify(log, max(h.clock(), pin.FetchedAt))
+}
+
+// read looks at the store as it is on disk.
+func (h *host) read(f func(*store.Tx) error) {
+	if err := h.files.View(h.w.ctx, f); err != nil {
+		h.w.violate("a store can be read", "06#deduplication", "%s: %v", h.name, err)
+	}
+}
+
+// pinOf returns the log that a host has pinned of a peer, nil without one.
+func (w *world) pinOf(h *host, peer string) (state *kel.State) {
+	h.read(func(tx *store.Tx) (err error) {
+		state, err = h.pinned(tx, peer)
+		return err
+	})
+	return state
+}
