@@ -112,6 +112,7 @@ func (h *host) decide(accept bool) error {
 	if err != nil {
 		return err
 	}
+	h.deciding = accept
 	for _, q := range held {
 		if !accept {
 			err = h.endpoint.Reject(h.w.ctx, q.From)

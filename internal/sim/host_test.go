@@ -52,6 +52,9 @@ type host struct {
 	shown   map[string]wire.Value // entries of its inbox that are not taken from it, by stream ID
 	fetches map[string]int        // how often each was shown
 	awaited bool                  // something may be queued for it
+	keys    map[string]bool       // IDs of the prekeys it ever held, by this store
+
+	deciding bool // contact requests are accepted in this step
 
 	publishedAt int64 // in the calm
 }
@@ -79,7 +82,7 @@ func (h *host) path() string { return filepath.Join(h.dir, "store.db") }
 
 // begin takes the store for what it is, as when it was lost or put back.
 func (h *host) begin() {
-	h.told = map[received]int{}
+	h.told, h.keys = map[received]int{}, map[string]bool{}
 	h.view, h.looked = h.load(), h.disk.written
 }
 
@@ -275,6 +278,7 @@ func (h *host) look() {
 			h.w.violate(r.name, r.cite, "%s: %s", h.name, what)
 		}
 	}
+	h.deciding = false
 }
 
 // The failures that the weather explains, in any operation.

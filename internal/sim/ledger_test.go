@@ -35,3 +35,11 @@ func (l *ledger) add(id string, from *host, to string) *sentMessage {
 func (l *ledger) of(from *host) []*sentMessage {
 	return slices.DeleteFunc(slices.Clone(l.list), func(m *sentMessage) bool { return m.from != from })
 }
+
+// sentReceipt is a receipt that has left a host.
+type sentReceipt struct {
+	from             string // ACE ID
+	to               *host
+	packet           string // its own message ID
+	answers, outcome string
+}

@@ -145,7 +145,7 @@ func refusal(status int, body string) func(*world, *call) (*http.Response, error
 	return func(w *world, _ *call) (*http.Response, error) {
 		header := http.Header{"Content-Type": {relayapi.MediaJSON}}
 		if status == 429 {
-			header.Set("Retry-After", fmt.Sprint(w.rand.IntN(200)))
+			header.Set("Retry-After", fmt.Sprint(w.rand.IntN(maxRetryAfter)))
 		}
 		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
 	}

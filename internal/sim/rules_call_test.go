@@ -270,33 +270,64 @@ func (s *sending) open() (content *packet.Content) {
 }
 
 // checkReceipt: a delivered message is in the store before its receipt leaves
-// (06#receive-pipeline steps 10 and 11), and an unknown prekey is unknown.
+// (06#receive-pipeline steps 10 and 11), an unknown prekey is unknown, and a
+// permit that ends soon is renewed.
 func (h *host) checkReceipt(s *sending, r *delivery.ReceiptBody) {
 	h.w.count("receipt " + r.Outcome + " " + r.Code)
-	to := s.packet.To
+	h.w.receipts = append(h.w.receipts, sentReceipt{
+		from: h.id.ACEID(), to: h.w.other(s.packet.To), packet: s.packet.MessageID, answers: r.MessageID, outcome: r.Outcome,
+	})
 	h.read(func(tx *store.Tx) error {
-		seen, err := tx.HasSeen(to, r.MessageID)
+		seen, err := tx.HasSeen(s.packet.To, r.MessageID)
 		if err != nil {
 			return err
 		}
 		if r.Outcome == delivery.OutcomeDelivered && !seen {
 			s.violate("a receipt follows the commit", "06#receive-pipeline step 11", "%s is not stored", r.MessageID)
 		}
-		if r.Prekey == "" {
-			return nil
+		if err := s.checkRenewal(tx, r); err != nil {
+			return err
 		}
-		for _, of := range []string{"", to} {
-			keys, err := tx.Prekeys(of)
-			if err != nil {
-				return err
-			}
-			for _, k := range keys {
-				k.Seed.Destroy()
-				if k.ID == r.Prekey && (k.Slot == store.SlotCurrent || h.clock()-k.At < wire.OfflineWindowSeconds) {
-					s.violate("an unknown prekey is unknown", "06#receive-pipeline step 6", "%.8s is %s", k.ID, k.Slot)
-				}
-			}
-		}
-		return nil
+		return s.checkUnknown(tx, r.Prekey)
 	})
+}
+
+// checkRenewal: a receipt renews the newest permit issued to its recipient when
+// that ends soon or is void (05#delivery-permits, Renewal).
+func (s *sending) checkRenewal(tx *store.Tx, r *delivery.ReceiptBody) error {
+	issued, ok, err := tx.Permit(s.packet.To, store.PermitIssued)
+	if err != nil || !ok {
+		return err
+	}
+	void := seqOf(issued) != s.h.id.State().Delegated().Seq
+	ends := issued.ExpiresAt-s.h.clock() < wire.PermitRenewalSeconds
+	if renewed := r.Permit.Kind() == wire.Object; renewed != (void || ends) {
+		s.violate("a receipt renews a permit in time", "05#delivery-permits", "void %t, ends soon %t, renewed %t", void, ends, renewed)
+	}
+	return nil
+}
+
+// checkUnknown: the prekey that a receipt calls unknown is one that the host
+// held and does not hold any more. One that it never held was offered before its
+// seed was safe, unless the host has lost it.
+func (s *sending) checkUnknown(tx *store.Tx, id string) error {
+	if id == "" {
+		return nil
+	}
+	if !s.h.keys[id] && !s.h.excused() {
+		s.violate("a prekey is stored before it is offered", "04#peer-prekeys", "%.8s never was", id)
+	}
+	for _, of := range []string{"", s.packet.To} {
+		keys, err := tx.Prekeys(of)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			k.Seed.Destroy()
+			if k.ID == id && (k.Slot == store.SlotCurrent || s.h.clock()-k.At < wire.OfflineWindowSeconds) {
+				s.violate("an unknown prekey is unknown", "06#receive-pipeline step 6", "%.8s is %s", id, k.Slot)
+			}
+		}
+	}
+	return nil
 }

@@ -22,6 +22,8 @@ type rule struct {
 var rules = []rule{
 	{"an accepted message stays", "06#outbox-sender", outboxStays},
 	{"a message changes as receipts and time allow", "06#outbox-sender", outboxStates},
+	{"a receipt ends its message", "06#outbox-sender", receiptsEnd},
+	{"the delay after an attempt is that of the schedule", "06#outbox-sender", delaysGrow},
 	{"delivered follows a delivery", "06#receipts", deliveredWasStored},
 	{"a rejection has a reason", "06#receipts", rejectedForAReason},
 	{"a claim ends", "06#outbox-sender", claimsEnd},
@@ -86,6 +88,43 @@ func outboxStates(h *host, before, after *view) string {
 var next = map[string][]string{
 	store.Pending: {store.Delivered, store.Rejected, store.Expired},
 	store.Expired: {store.Delivered, store.Rejected},
+}
+
+// receiptsEnd: a receipt that was taken in ends a message, also one that had
+// expired.
+func receiptsEnd(h *host, _, after *view) string {
+	for _, r := range h.w.receipts {
+		if r.to != h || r.outcome != delivery.OutcomeDelivered {
+			continue
+		}
+		e := after.entry(r.answers)
+		if _, taken := after.seen[received{r.from, r.packet}]; taken && e != nil && e.State != store.Delivered && e.State != store.Rejected {
+			return fmt.Sprintf("%s is %s although its receipt has come", e.MessageID, e.State)
+		}
+	}
+	return ""
+}
+
+// maxRetryAfter is the longest that a relay of these worlds asks for.
+const maxRetryAfter = 200
+
+// delaysGrow: the delay after attempt n is min(60 · 2^(n-1), 3600) seconds, or
+// what a relay asked for if that is more.
+func delaysGrow(h *host, before, after *view) string {
+	for _, e := range after.outbox {
+		was := before.entry(e.MessageID)
+		if was == nil || was.Attempts+1 != e.Attempts || e.State != store.Pending {
+			continue
+		}
+		delay := int64(3600)
+		if e.Attempts < 7 {
+			delay = 60 << (e.Attempts - 1)
+		}
+		if waits := e.NextAttemptAt - h.clock(); waits < delay || waits > max(delay, maxRetryAfter) {
+			return fmt.Sprintf("%s waits %d s after attempt %d", e.MessageID, waits, e.Attempts)
+		}
+	}
+	return ""
 }
 
 func deliveredWasStored(h *host, _, after *view) string {
@@ -200,15 +239,19 @@ func horizonsRise(_ *host, before, after *view) string {
 // admissionChanges: a row begins as pending or admitted, a pending one ends as
 // admitted or is removed, and an admitted one stays. Blocks come with their
 // action.
-func admissionChanges(_ *host, before, after *view) string {
+func admissionChanges(h *host, before, after *view) string {
 	for peer, was := range before.contacts {
 		if is := after.contacts[peer]; was.State == "admitted" && is != was {
 			return fmt.Sprintf("%s was %+v and is %+v", peer, was, is)
 		}
 	}
 	for peer, is := range after.contacts {
-		if is.State != "admitted" && is.State != "pending" {
+		was := before.contacts[peer]
+		switch {
+		case is.State != "admitted" && is.State != "pending":
 			return fmt.Sprintf("%s is %q", peer, is.State)
+		case is.State == "admitted" && was.State == "" && !h.shape.obliges && !h.deciding:
+			return fmt.Sprintf("%s was a stranger and is admitted without a decision", peer)
 		}
 		if is.State == "pending" && is.ExpiresAt != is.Since+wire.OfflineWindowSeconds {
 			return fmt.Sprintf("%s is pending for %d s", peer, is.ExpiresAt-is.Since)
@@ -319,9 +362,7 @@ func droppedForAReason(h *host, before, after *view) string {
 		case fault.StaleTimestamp, fault.NotPermitted:
 			continue
 		case fault.UnknownPrekey:
-			if h.excused() || h.outlived() {
-				continue
-			}
+			continue // see checkReceipt
 		case fault.InvalidAuthorization:
 			// The source of a contact packet expires while it waits.
 			if h.w.anyRotated() || h.w.now-dawn > wire.MaxDescriptorLifetime/2 {
@@ -336,9 +377,6 @@ func droppedForAReason(h *host, before, after *view) string {
 	}
 	return ""
 }
-
-// outlived reports whether a key may have ended although nothing was lost.
-func (h *host) outlived() bool { return true }
 
 func (w *world) anyRotated() bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.rotated })

@@ -34,12 +34,9 @@ var (
 	reduce    = flag.Bool("reduce", true, "reduce a world that broke a rule to the steps that matter")
 )
 
-// The worlds of a test without flags: some twenty seconds on one core, and a
-// part of that with -short.
-const (
-	usualSeeds = 250
-	shortSeeds = 25
-)
+// usualSeeds are the worlds of a test without flags, some twenty seconds on one
+// core. With -short there are shortSeeds.
+const usualSeeds = 200
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // much garbage, and little that stays
@@ -75,7 +72,7 @@ func TestSim(t *testing.T) {
 		}
 	}
 	t.Log(total.String())
-	if count >= shortSeeds {
+	if count >= usualSeeds {
 		total.check(t)
 	}
 }

@@ -66,7 +66,7 @@ func newStages(t *testing.T) *stages { return &stages{t: t, made: map[int]*stage
 func (s *stages) set(w *world) {
 	made := s.made[w.plan.shape]
 	if made == nil {
-		made = s.make(w.plan.shape)
+		made = s.make(w.t, w.plan.shape)
 		s.made[w.plan.shape] = made
 	}
 	copyTree(w.t, made.dir, w.dir)
@@ -80,8 +80,8 @@ func (s *stages) set(w *world) {
 	}
 }
 
-func (s *stages) make(n int) *stage {
-	w := newWorld(s.t, plan{shape: n})
+func (s *stages) make(t *testing.T, n int) *stage {
+	w := newWorld(t, plan{shape: n})
 	w.calm = true
 	w.draw(uint64(n))
 	made := &stage{dir: w.dir}
@@ -89,7 +89,7 @@ func (s *stages) make(n int) *stage {
 		r.start()
 	}
 	for i := range shapes[n].hosts {
-		made.hosts = append(made.hosts, newStageHost(s.t))
+		made.hosts = append(made.hosts, newStageHost(t))
 		w.addHost(i, made.hosts[i])
 		w.must(w.hosts[i].publish(false))
 	}
@@ -105,7 +105,7 @@ func (s *stages) make(n int) *stage {
 	}
 	s.t.Cleanup(func() { remove(s.t, w.dir) })
 	if w.broken != nil {
-		s.t.Fatalf("shape %d broke %s", n, w.broken)
+		t.Fatalf("shape %d broke %s", n, w.broken)
 	}
 	return made
 }

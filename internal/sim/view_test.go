@@ -82,6 +82,7 @@ func (h *host) load() *view {
 	})
 	for _, kept := range v.prekeys {
 		for _, k := range kept {
+			h.keys[k.ID] = true
 			k.Seed.Destroy()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"testing"
 	"testing/cryptotest"
 
@@ -14,23 +15,24 @@ import (
 
 // world is one play of a plan.
 type world struct {
-	t       *testing.T
-	ctx     context.Context
-	dir     string
-	plan    plan
-	now     int64 // the true time; hosts and relays are off by their skew
-	hosts   []*host
-	relays  []*relay
-	kels    *kel.Cache
-	sent    *ledger
-	step    int // the step that is played
-	rand    *rand.Rand
-	calm    bool // no faults any more
-	parted  map[[2]int]bool
-	late    []*call // requests that the network holds back
-	trace   []string
-	broken  *violation
-	counted map[string]int
+	t        *testing.T
+	ctx      context.Context
+	dir      string
+	plan     plan
+	now      int64 // the true time; hosts and relays are off by their skew
+	hosts    []*host
+	relays   []*relay
+	kels     *kel.Cache
+	sent     *ledger
+	step     int // the step that is played
+	rand     *rand.Rand
+	calm     bool // no faults any more
+	parted   map[[2]int]bool
+	late     []*call // requests that the network holds back
+	receipts []sentReceipt
+	trace    []string
+	broken   *violation
+	counted  map[string]int
 }
 
 // violation is a rule that was broken.
@@ -54,26 +56,36 @@ func (w *world) note(format string, args ...any) {
 // worlds are worth something.
 func (w *world) count(what string) { w.counted[what]++ }
 
-// play runs a plan from its stage to its end.
-func play(t *testing.T, stages *stages, p plan) *world {
+// play runs a plan from its stage to its end. A test of its own takes what the
+// source of chance leaves behind.
+func play(t *testing.T, stages *stages, p plan) (w *world) {
 	t.Helper()
-	w := newWorld(t, p)
-	stages.set(w)
-	defer w.close()
-	for n := range p.steps {
+	played := t.Run(strconv.FormatUint(p.seed, 10), func(t *testing.T) {
+		w = newWorld(t, p)
+		defer w.close()
+		stages.set(w)
+		w.playAll()
+	})
+	if !played {
+		t.FailNow()
+	}
+	return w
+}
+
+func (w *world) playAll() {
+	for n, s := range w.plan.steps {
 		if w.broken != nil {
-			return w
+			return
 		}
-		if p.plays(n) {
+		if w.plan.plays(n) {
 			w.step = n
-			w.play(n, p.steps[n])
+			w.play(n, s)
 		}
 	}
 	if w.broken == nil {
-		w.step = len(p.steps)
+		w.step = len(w.plan.steps)
 		w.guard(w.settle)
 	}
-	return w
 }
 
 func newWorld(t *testing.T, p plan) *world {

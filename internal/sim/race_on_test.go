@@ -1,0 +1,7 @@
+//go:build race
+
+package sim
+
+// shortSeeds are few, because SQLite is slow under the race detector, which
+// finds little where one thing happens at a time.
+const shortSeeds = 4
