@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -20,7 +21,9 @@ type disk struct {
 	fails   int        // how many operations fail from there
 	code    int32      // what they fail with
 	dead    bool
-	failed  bool // some have failed in this step
+	power   bool              // with the host goes the power: what was not synced is lost
+	synced  map[string][]byte // the files as they were synced last, by name, for that
+	failed  bool              // some have failed in this step
 }
 
 func (d *disk) hook(w *world, op faultdisk.Op) int32 {
@@ -43,8 +46,31 @@ func (d *disk) hook(w *world, op faultdisk.Op) int32 {
 		d.failed = true
 		return d.code
 	}
+	if d.power && op.Kind == faultdisk.Sync {
+		d.note(op.Path)
+	}
 	return faultdisk.OK
 }
+
+// note keeps a file as it is: it is durable now.
+func (d *disk) note(path string) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		d.synced[filepath.Base(path)] = data
+	}
+}
+
+// cutPower makes the death of this step one by a power cut. What was written
+// before the step is durable.
+func (h *host) cutPower() {
+	h.disk.power, h.disk.synced = true, map[string][]byte{}
+	for _, name := range files {
+		h.disk.note(filepath.Join(h.dir, name))
+	}
+}
+
+// files are those of a store.
+var files = []string{"store.db", "store.db-wal"}
 
 func describe(op faultdisk.Op) string {
 	return fmt.Sprintf("%s of %s", op.Kind, filepath.Base(op.Path))
@@ -60,7 +86,7 @@ func (h *host) expose(weather weather) {
 	defer h.disk.mu.Unlock()
 	w := h.w
 	d := h.disk
-	d.ops, d.dieAt, d.failAt, d.fails, d.failed = 0, 0, 0, 0, false
+	d.ops, d.dieAt, d.failAt, d.fails, d.failed, d.power = 0, 0, 0, 0, false, false
 	h.requests, h.dieBefore, h.dieAfter = 0, 0, 0
 	if w.chance(weather.death) {
 		switch w.rand.IntN(4) {
@@ -70,6 +96,9 @@ func (h *host) expose(weather weather) {
 			h.dieAfter = 1 + w.rand.IntN(5)
 		default:
 			d.dieAt = 1 + w.rand.IntN(chosenFrom)
+		}
+		if w.chance(0.4) {
+			h.cutPower()
 		}
 	}
 	if w.chance(weather.disk) {

@@ -51,6 +51,7 @@ type host struct {
 	told    map[received]int      // how often the application was told, by this store
 	shown   map[string]wire.Value // entries of its inbox that are not taken from it, by stream ID
 	fetches map[string]int        // how often each was shown
+	asked   map[string]bool       // ACE IDs looked up since the last send to them
 	awaited bool                  // something may be queued for it
 	keys    map[string]bool       // IDs of the prekeys it ever held, by this store
 
@@ -68,7 +69,7 @@ func (w *world) addHost(n int, s stageHost) {
 	h := &host{
 		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, id: s.id, vault: s.vault,
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
-		shown: map[string]wire.Value{}, fetches: map[string]int{},
+		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{},
 	}
 	h.relay = w.relays[h.shape.relay]
 	w.hosts = append(w.hosts, h)
@@ -176,18 +177,34 @@ func (h *host) nextDir() string {
 	return filepath.Join(h.w.dir, fmt.Sprintf("%s-%d", h.name, h.moves))
 }
 
-// copyFiles copies the files of the store to a new folder, which is the host's
-// from now on.
+// copyFiles copies what is left of the files of the store to a new folder, which
+// is the host's from now on.
 func (h *host) copyFiles(to string) {
-	h.export(to)
+	if h.disk.power {
+		h.w.count("lost power")
+		h.exportSynced(to)
+	} else {
+		h.export(to)
+	}
+	h.disk.power, h.disk.synced = false, nil
 	h.dir = to
+}
+
+func (h *host) exportSynced(to string) {
+	err := os.Mkdir(to, 0o700)
+	for name, data := range h.disk.synced {
+		err = errors.Join(err, os.WriteFile(filepath.Join(to, name), data, 0o600))
+	}
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
 }
 
 func (h *host) export(to string) {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		h.w.t.Fatal(err)
 	}
-	for _, name := range []string{"store.db", "store.db-wal"} {
+	for _, name := range files {
 		err := copyFile(filepath.Join(h.dir, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			h.w.t.Fatal(err)

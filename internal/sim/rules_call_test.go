@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"strings"
+
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/descriptor"
@@ -15,6 +17,9 @@ import (
 // checkCall checks what a host must have made durable before a request leaves
 // it, and what it may say.
 func (w *world) checkCall(c *call) {
+	if id, ok := strings.CutPrefix(c.url.Path, "/v1/descriptor/"); ok {
+		c.from.asked[id] = true
+	}
 	switch c.url.Path {
 	case "/v1/inbox/ack":
 		c.from.checkAck(c.url.Query().Get("through"))
@@ -82,6 +87,8 @@ type sending struct {
 	held   store.HeldPrekey
 	pinned string // digest of the last pinned event
 	newest []byte // permit held
+	state  string // of the recipient in the admission table
+	source bool   // an own descriptor is held that may go out
 }
 
 func (h *host) checkSend(body []byte) {
@@ -95,6 +102,7 @@ func (h *host) checkSend(body []byte) {
 	if s.entry.MessageID != "" {
 		s.checkAttempt()
 		s.checkPrekey()
+		s.checkRetry()
 		return
 	}
 	s.checkCore()
@@ -151,7 +159,21 @@ func (s *sending) load(tx *store.Tx) error {
 		}
 	}
 	newest, _, err := tx.Permit(to, store.PermitHeld)
+	if err != nil {
+		return err
+	}
 	s.newest = newest.Raw
+	row, _, err := tx.Contact(to, s.h.clock())
+	if err != nil {
+		return err
+	}
+	s.state = row.State
+	own, ok, err := tx.Own(store.OwnDescriptor)
+	if err != nil || !ok {
+		return err
+	}
+	agent, err := descriptor.DecodeStored(own.Raw)
+	s.source = err == nil && agent.Usable(s.h.clock(), s.h.id.State())
 	return err
 }
 
@@ -218,6 +240,31 @@ func (s *sending) checkPrekey() {
 	}
 	if !s.peer.Usable(s.h.clock(), s.h.w.pinOf(s.h, s.packet.To)) {
 		s.violate("no packet goes to a stale descriptor", "06#outbox-sender step 1", "it ends at %d", s.peer.ExpiresAt)
+	}
+}
+
+// checkRetry: every attempt after the first has looked the recipient up and, to
+// an admitted one, carries what it needs to recover (06#outbox-sender steps 1 and
+// 2, 05#admission-recovery step 1). The onlooker opens it with the recipient's
+// published key.
+func (s *sending) checkRetry() {
+	asked := s.h.asked[s.packet.To]
+	delete(s.h.asked, s.packet.To)
+	if s.entry.Attempts == 0 {
+		return
+	}
+	if !asked {
+		s.violate("a retry looks the recipient up", "06#outbox-sender step 1", "attempt %d", s.entry.Attempts+1)
+	}
+	content := s.open()
+	if content == nil {
+		return
+	}
+	switch a := content.Admission; {
+	case (a != nil) != (s.state == "admitted" && s.source):
+		s.violate("a retry to an admitted peer carries its admission", "06#outbox-sender step 2", "it is %q", s.state)
+	case a != nil && !a.Proof.Equal(s.permit.Value()):
+		s.violate("the proof is the permit presented", "05#admission-recovery step 1", "it is not")
 	}
 }
 
