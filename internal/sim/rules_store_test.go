@@ -39,6 +39,7 @@ var rules = []rule{
 	{"a pin only grows", "01#pinning", pinsGrow},
 	{"the newest permit is held", "06#outbox-sender step 3", permitsRenew},
 	{"prekeys are few", "04#prekey", prekeysBounded},
+	{"prekey seeds are kept for their time", "04#prekey", prekeysKept},
 	{"prekey seeds are deleted in time", "04#prekey", prekeysEnd},
 	{"a packet is dropped for a reason", "06#receive-pipeline", droppedForAReason},
 	{"an entry is given up after MAX_FETCH_ATTEMPTS", "06#receive-pipeline", quarantineIsLate},
@@ -330,6 +331,31 @@ func prekeysBounded(_ *host, _, after *view) string {
 			}
 			if count[k.Slot] > most[k.Slot] {
 				return fmt.Sprintf("%d %s keys of %q", count[k.Slot], k.Slot, peer)
+			}
+		}
+	}
+	return ""
+}
+
+// prekeysKept: a published key is kept for OFFLINE_WINDOW_SECONDS after another
+// took its place, a peer prekey for as long after a packet has carried it, or
+// until the peer has used the next one (04#peer-prekeys).
+func prekeysKept(h *host, before, after *view) string {
+	for peer, kept := range before.prekeys {
+		slots := map[string]string{}
+		superseded := 0
+		for _, k := range after.prekeys[peer] {
+			slots[k.ID], slots[k.Slot] = k.Slot, k.ID
+			if k.Slot == store.SlotSuperseded {
+				superseded++
+			}
+		}
+		for _, k := range kept {
+			ended := k.Slot != store.SlotCurrent && h.clock()-k.At >= wire.OfflineWindowSeconds
+			pushed := k.Slot == store.SlotSuperseded && superseded == wire.MaxRetainedPrekeys
+			passed := k.Slot == store.SlotInUse && slots[store.SlotInUse] != ""
+			if slots[k.ID] == "" && !ended && !pushed && !passed {
+				return fmt.Sprintf("the %s key %.8s of %q is gone after %d s", k.Slot, k.ID, peer, h.clock()-k.At)
 			}
 		}
 	}
