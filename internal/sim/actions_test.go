@@ -23,9 +23,13 @@ var actions = []action{
 	{"send", 16, false, func(_ *world, h, peer *host) { h.send(peer) }},
 	{"retry", 14, false, func(_ *world, h, _ *host) { h.expect("retry", h.retry()) }},
 	{"pull", 24, false, func(w *world, h, _ *host) { h.expect("pull", h.pull(w.some(0, 0, 0, 1, 3))) }},
-	{"publish", 4, false, func(w *world, h, _ *host) { h.expect("publish", h.publish(w.chance(0.4)), ofPublish...) }},
+	{"publish", 2, false, func(w *world, h, _ *host) { h.expect("publish", h.publish(w.chance(0.6))) }},
+	{"upkeep", 5, false, func(_ *world, h, _ *host) { h.upkeep() }},
 	{"connect", 5, false, func(_ *world, h, peer *host) { h.expect("connect", h.connect(peer), ofConnect...) }},
 	{"decide", 6, false, func(w *world, h, _ *host) { h.expect("decide", h.decide(w.chance(0.85)), ofDecide...) }},
+	{"renew", 1, false, func(_ *world, h, peer *host) { h.expect("renew", h.renew(peer), ofConnect...) }},
+	{"block", 1, false, func(_ *world, h, peer *host) { h.expect("block", h.block(peer)) }},
+	{"unblock", 2, false, func(_ *world, h, peer *host) { h.expect("unblock", h.unblock(peer)) }},
 	{"abandon", 1, false, func(_ *world, h, _ *host) { h.abandon() }},
 	{"late request", 6, true, func(w *world, _, _ *host) { w.release() }},
 	{"part", 2, true, func(w *world, h, _ *host) { w.parted[w.somePair(h)] = true }},
@@ -46,7 +50,7 @@ var actions = []action{
 	}},
 	{"rotate", 1, false, func(_ *world, h, _ *host) {
 		h.expect("rotate", h.rotate())
-		h.expect("publish", h.publish(false), ofPublish...)
+		h.expect("publish", h.publish(false))
 	}},
 	{"set the clock", 2, true, func(w *world, h, _ *host) { h.skew = int64(w.rand.IntN(2*maxSkew)) - maxSkew }},
 	{"restart the relay", 2, true, func(_ *world, h, _ *host) { h.relay.restart() }},
@@ -58,7 +62,6 @@ const maxSkew = 140
 
 // The codes that an operation may fail with when nothing is wrong.
 var (
-	ofPublish = []fault.Code{}
 	ofConnect = []fault.Code{fault.NotPermitted, fault.UnknownPeer}
 	ofDecide  = []fault.Code{}
 	ofSend    = []fault.Code{fault.NotPermitted, fault.UnknownPeer}
@@ -76,6 +79,41 @@ func (w *world) wait() {
 
 func (h *host) publish(force bool) error {
 	_, err := h.endpoint.Publish(h.w.ctx, core.PublishOptions{Force: force})
+	return err
+}
+
+// upkeep does what an endpoint does at least every hour. What it reports is no
+// wrong code either.
+func (h *host) upkeep() {
+	report, err := h.endpoint.Upkeep(h.w.ctx)
+	h.expect("upkeep", err)
+	for _, f := range report.Failures {
+		h.expect("upkeep: "+f.Step, f.Err, ofUpkeep[f.Step]...)
+	}
+}
+
+// ofUpkeep are the codes of its steps. Where both of two peers have a new key, a
+// permit refresh is a stranger's request: the peer may be closed, and receipts
+// may have taken up the stranger allowance.
+var ofUpkeep = map[string][]fault.Code{
+	core.UpkeepPermit: {fault.NotPermitted, fault.UnknownPeer, fault.RelayUnavailable},
+}
+
+func (h *host) renew(peer *host) error {
+	_, err := h.endpoint.RenewPermit(h.w.ctx, peer.id.ACEID())
+	return err
+}
+
+func (h *host) block(peer *host) error {
+	h.deciding, h.w.blocks = true, true
+	h.blocked[peer.id.ACEID()] = true
+	_, err := h.endpoint.Block(h.w.ctx, peer.id.ACEID())
+	return err
+}
+
+func (h *host) unblock(peer *host) error {
+	h.deciding = true
+	_, err := h.endpoint.Unblock(h.w.ctx, peer.id.ACEID())
 	return err
 }
 

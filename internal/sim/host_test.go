@@ -51,13 +51,12 @@ type host struct {
 	told    map[received]int      // how often the application was told, by this store
 	shown   map[string]wire.Value // entries of its inbox that are not taken from it, by stream ID
 	fetches map[string]int        // how often each was shown
+	blocked map[string]bool       // ACE IDs it has ever blocked
 	asked   map[string]bool       // ACE IDs looked up since the last send to them
 	awaited bool                  // something may be queued for it
 	keys    map[string]bool       // IDs of the prekeys it ever held, by this store
 
-	deciding bool // contact requests are accepted in this step
-
-	publishedAt int64 // in the calm
+	deciding bool // the owner decides about peers in this step
 }
 
 // received names a message to its recipient.
@@ -69,7 +68,7 @@ func (w *world) addHost(n int, s stageHost) {
 	h := &host{
 		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, id: s.id, vault: s.vault,
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
-		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{},
+		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
 	}
 	h.relay = w.relays[h.shape.relay]
 	w.hosts = append(w.hosts, h)
@@ -325,6 +324,7 @@ func (h *host) expect(what string, err error, codes ...fault.Code) {
 	case h.disk.failed && (code == fault.StorageFailed || code == fault.LockBusy):
 	case !h.w.calm && (slices.Contains(ofNetwork, code) || isReplay(err)):
 	case h.w.anyRotated() && slices.Contains(ofRotation, code):
+	case h.w.blocks && code == fault.NotPermitted:
 	default:
 		h.w.violate("no wrong code", "06#error-codes", "%s: %s fails with %v", h.name, what, err)
 	}

@@ -260,6 +260,9 @@ func (s *sending) checkRetry() {
 	if content == nil {
 		return
 	}
+	if content.Admission != nil {
+		s.h.w.proofs[[2]string{s.packet.From, s.packet.To}] = true
+	}
 	switch a := content.Admission; {
 	case (a != nil) != (s.state == "admitted" && s.source):
 		s.violate("a retry to an admitted peer carries its admission", "06#outbox-sender step 2", "it is %q", s.state)

@@ -34,6 +34,7 @@ var rules = []rule{
 	{"seen entries leave below a horizon only", "06#deduplication", seenLeaves},
 	{"horizons never go back", "06#deduplication", horizonsRise},
 	{"admission changes as chapter 05 allows", "05#flow", admissionChanges},
+	{"nothing of a blocked peer is taken in", "05#blocks", blockedIsDropped},
 	{"an admitted peer has a pin and a permit", "05#flow step 3", admittedIsPinned},
 	{"held requests are few", "05#flow step 2", requestsBounded},
 	{"a pin only grows", "01#pinning", pinsGrow},
@@ -237,25 +238,51 @@ func horizonsRise(_ *host, before, after *view) string {
 	return ""
 }
 
-// admissionChanges: a row begins as pending or admitted, a pending one ends as
-// admitted or is removed, and an admitted one stays. Blocks come with their
-// action.
+// admissionChanges: a row begins as pending, or as admitted by a decision, a rule
+// or a recovery; a pending one ends as admitted or is removed. An admitted one
+// stays, and blocks come and go, by the owner's decision alone (05#blocks).
 func admissionChanges(h *host, before, after *view) string {
+	if h.deciding {
+		return ""
+	}
 	for peer, was := range before.contacts {
-		if is := after.contacts[peer]; was.State == "admitted" && is != was {
+		if is := after.contacts[peer]; was.State != "pending" && is != was {
 			return fmt.Sprintf("%s was %+v and is %+v", peer, was, is)
 		}
 	}
 	for peer, is := range after.contacts {
 		was := before.contacts[peer]
 		switch {
+		case is == was:
+		case is.State == "pending" && is.ExpiresAt != is.Since+wire.OfflineWindowSeconds:
+			return fmt.Sprintf("%s is pending for %d s", peer, is.ExpiresAt-is.Since)
+		case is.State == "admitted" && was.State == "" && !h.shape.obliges && !h.w.proofs[[2]string{peer, h.id.ACEID()}]:
+			return fmt.Sprintf("%s was a stranger and is admitted without a decision", peer)
 		case is.State != "admitted" && is.State != "pending":
 			return fmt.Sprintf("%s is %q", peer, is.State)
-		case is.State == "admitted" && was.State == "" && !h.shape.obliges && !h.deciding:
-			return fmt.Sprintf("%s was a stranger and is admitted without a decision", peer)
 		}
-		if is.State == "pending" && is.ExpiresAt != is.Since+wire.OfflineWindowSeconds {
-			return fmt.Sprintf("%s is pending for %d s", peer, is.ExpiresAt-is.Since)
+	}
+	return ""
+}
+
+// blockedIsDropped: nothing of a blocked peer is taken in, and no request of it
+// is held (05#blocks).
+func blockedIsDropped(h *host, before, after *view) string {
+	for peer, is := range after.contacts {
+		if is.State != "blocked" {
+			continue
+		}
+		if slices.ContainsFunc(after.requests, func(q store.Request) bool { return q.Peer == peer }) {
+			return "a request of " + peer + " is held"
+		}
+		if before.contacts[peer] != is {
+			continue
+		}
+		h.w.count("blocked")
+		for key := range after.seen {
+			if _, was := before.seen[key]; !was && key.from == peer {
+				return key.id + " of " + peer + " was taken in"
+			}
 		}
 	}
 	return ""

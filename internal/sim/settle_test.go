@@ -3,8 +3,6 @@ package sim
 import (
 	"slices"
 
-	"github.com/ace-toolkit/ace/core/fault"
-	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -47,50 +45,22 @@ func (w *world) settle() {
 }
 
 // round is one turn of upkeep and pulling for each host.
-func (w *world) round(publish bool) {
+func (w *world) round(all bool) {
 	for _, h := range w.hosts {
-		if publish || w.now > h.publishedAt+day {
-			h.expect("publish", h.publish(false), ofPublish...)
-			h.publishedAt = w.now
-		}
-		h.look()
-	}
-	if publish {
-		w.refreshPermits()
-	}
-	for _, h := range w.hosts {
-		h.expect("retry", h.retry())
+		h.upkeep()
 		h.look()
 	}
 	for again := true; again && w.broken == nil; { // what is sent, and then its receipts
 		again = false
 		w.now += wire.PinRefreshIntervalSeconds + 1
 		for _, h := range w.hosts {
-			if h.awaited || publish {
+			if h.awaited || all {
 				again = again || h.awaited
 				h.expect("pull", h.pull(0))
 				h.look()
 			}
 		}
-		publish = false
-	}
-}
-
-// refreshPermits is the part of upkeep that a new signing key asks for: permits
-// under it, by a request to every admitted peer (05#delivery-permits).
-func (w *world) refreshPermits() {
-	for _, h := range w.hosts {
-		for _, peer := range w.hosts {
-			id := peer.id.ACEID()
-			if peer == h || !h.rotated || h.view.contacts[id].State != "admitted" {
-				continue
-			}
-			_, err := h.endpoint.Connect(w.ctx, id, profile.TextID, "")
-			// Where both have a new key, the request is a stranger's: the peer may
-			// be closed, and receipts may have taken up the stranger allowance.
-			h.expect("refresh", err, fault.NotPermitted, fault.RelayUnavailable)
-			h.look()
-		}
+		all = false
 	}
 }
 
@@ -152,21 +122,35 @@ func (w *world) nextExpiry() (at int64) {
 }
 
 // hopeful returns the messages that nothing but the faults keeps from being
-// delivered: sender and recipient hold each other as admitted and have all of
-// their state, and there is time for some attempts.
+// delivered: sender and recipient hold each other as admitted, or the recipient
+// has lost that and recovers it from the message (05#admission-recovery), the
+// permit is good, and there is time for some attempts.
 func (w *world) hopeful() (list []*sentMessage) {
 	for _, m := range w.sent.list {
 		to := w.other(m.to)
 		e := m.from.view.entry(m.id)
-		if e == nil || e.State != store.Pending || m.from.excused() || to.excused() {
+		if e == nil || e.State != store.Pending || m.from.view.contacts[m.to].State != "admitted" {
 			continue
 		}
-		both := m.from.view.contacts[m.to].State == "admitted" && to.view.contacts[m.from.id.ACEID()].State == "admitted"
-		if both && (e.Attempts == 0 || e.FirstAttemptAt+wire.OfflineWindowSeconds-m.from.clock() > day) && w.permitted(m) {
+		if to.mayHaveForgottenBlock(m.from) || m.from.mayHaveForgottenBlock(to) {
+			continue
+		}
+		back := to.view.contacts[m.from.id.ACEID()].State
+		timely := e.Attempts == 0 || e.FirstAttemptAt+wire.OfflineWindowSeconds-m.from.clock() > day
+		if (back == "admitted" || back == "" && to.lost) && timely && w.permitted(m) {
 			list = append(list, m)
+			if to.lost {
+				w.count("hopeful after a loss")
+			}
 		}
 	}
 	return list
+}
+
+// mayHaveForgottenBlock reports whether a block may stand at the relay that the
+// store does not know of: it outlives the store (05#blocks).
+func (h *host) mayHaveForgottenBlock(peer *host) bool {
+	return h.blocked[peer.id.ACEID()] && (h.lost || h.restored)
 }
 
 // permitted reports whether the sender holds a permit that lasts.
