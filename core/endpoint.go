@@ -57,6 +57,9 @@ type Config struct {
 	// for development.
 	Loopback bool
 	Clock    func() int64 // Unix seconds; nil: the system clock
+	// PeersAtOnce bounds the peers to whom messages are attempted at the same
+	// time. Those of one peer go out in order. 0: 8.
+	PeersAtOnce int
 	// Transport carries requests to relays in place of connections, for tests
 	// without a network: see [relayclient.Config].
 	Transport http.RoundTripper
@@ -79,6 +82,9 @@ type Endpoint struct {
 func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	if c.Clock == nil {
 		c.Clock = func() int64 { return time.Now().Unix() }
+	}
+	if c.PeersAtOnce == 0 {
+		c.PeersAtOnce = defaultPeersAtOnce
 	}
 	if c.Card.Contact == "" {
 		c.Card.Contact = descriptor.ContactClosed

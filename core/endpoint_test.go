@@ -253,17 +253,6 @@ func TestPublishAfterANewSigningKey(t *testing.T) {
 	}
 }
 
-// delegate gives an agent a new signing key that its relay does not know of.
-func (a *agent) delegate(r *relay) {
-	a.t.Helper()
-	key := newKey()
-	state, err := a.config.Identity.State().Delegate(a.root, key.PublicKey(), r.clock(), r.clock()+wire.MaxSigningKeyLifetime)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.reopen(func(c *core.Config) { c.Identity = kel.NewIdentity(state, key) })
-}
-
 // The relay was away when the identity got a new signing key: the inbox could
 // not be read any more, with future_seq, until the next publication.
 func TestReceiveUnderANewSigningKey(t *testing.T) {

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -127,18 +128,38 @@ func (e *Endpoint) retryDue(ctx context.Context, now int64) (accepted int, err e
 		due, err = tx.OutboxPending(now)
 		return err
 	})
-	for _, entry := range due {
-		_, failure := e.node.Attempt(ctx, entry.MessageID, now)
-		switch {
-		case ctx.Err() != nil:
-			return accepted, ctx.Err()
-		case errors.Is(failure, fault.StorageFailed):
-			return accepted, failure
-		case failure == nil:
-			accepted++
-		}
+	if err != nil {
+		return 0, err
 	}
-	return accepted, err
+	return e.attemptAll(ctx, due, now)
+}
+
+// attemptAll attempts entries, those to one peer in their order.
+func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, now int64) (accepted int, err error) {
+	var peers []string
+	to := map[string][]store.OutboxEntry{}
+	for _, entry := range entries {
+		if to[entry.Peer] == nil {
+			peers = append(peers, entry.Peer)
+		}
+		to[entry.Peer] = append(to[entry.Peer], entry)
+	}
+	var taken atomic.Int64
+	err = e.eachPeer(ctx, peers, func(ctx context.Context, peer string) error {
+		for _, entry := range to[peer] {
+			_, failure := e.node.Attempt(ctx, entry.MessageID, now)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.Is(failure, fault.StorageFailed):
+				return failure
+			case failure == nil:
+				taken.Add(1)
+			}
+		}
+		return nil
+	})
+	return int(taken.Load()), err
 }
 
 // Outbox returns all entries, oldest first.

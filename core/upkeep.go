@@ -1,6 +1,9 @@
 package core
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // The steps of upkeep, by which an [UpkeepFailure] names them.
 const (
@@ -104,17 +107,24 @@ func (u *upkeep) refreshPermits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, row := range due {
-		err := u.refreshPermit(ctx, row.Peer, u.now)
+	peers := make([]string, len(due))
+	for i, row := range due {
+		peers[i] = row.Peer
+	}
+	var mu sync.Mutex // of the report
+	return u.eachPeer(ctx, peers, func(ctx context.Context, peer string) error {
+		err := u.refreshPermit(ctx, peer, u.now)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if err == nil {
 			u.report.Permits++
 		}
-		u.failed(UpkeepPermit, row.Peer, err)
-	}
-	return nil
+		u.failed(UpkeepPermit, peer, err)
+		return nil
+	})
 }
 
 // refreshPermit sends an admitted peer a request with a fresh permit.

@@ -96,6 +96,7 @@ func (h *host) open() {
 	c := core.Config{
 		Identity: h.id, StorePath: h.path(), VaultKey: h.vault, Relay: h.relay.url(), Card: card, Clock: h.clock, Transport: h,
 		Profiles: []*profile.Manifest{profile.OfficialByID(profile.TextID)}, ReceiveBy: "sim",
+		PeersAtOnce: 1, // one thing at a time
 	}
 	if h.shape.obliges {
 		c.Accept = map[string]string{profile.TextID: c.Profiles[0].Digest}
