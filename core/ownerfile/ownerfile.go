@@ -113,23 +113,57 @@ func Read(path string, limit int64) ([]byte, error) {
 // data reaches the disk before the name does, and the name before Write
 // returns.
 func Write(path string, data []byte) error {
-	return write(path, data, os.Rename)
+	return write(path, content(data), os.Rename)
 }
 
 // Create is Write for a file that must not exist yet.
 func Create(path string, data []byte) error {
-	// A hard link, unlike a rename, never replaces a file.
-	return write(path, data, os.Link)
+	return write(path, content(data), publishNew)
 }
 
-func write(path string, data []byte, publish func(temp, path string) error) (err error) {
+// CreateWith is [Create] for a content that fill writes into the file. An error
+// of fill that has a code is returned as it is, and nothing is made.
+func CreateWith(path string, fill func(*os.File) error) error {
+	return write(path, fill, publishNew)
+}
+
+func content(data []byte) func(*os.File) error {
+	return func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	}
+}
+
+// publishNew gives a file its name unless there is one of that name. A hard link,
+// unlike a rename, never replaces a file; where the disk knows none, as those of
+// sticks often do, an empty file holds the name for the rename.
+func publishNew(temp, path string) error {
+	err := os.Link(temp, path)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.EOPNOTSUPP) {
+		return reserve(temp, path)
+	}
+	return err
+}
+
+func reserve(temp, path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+func write(path string, fill func(*os.File) error, publish func(temp, path string) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600, whatever the umask
 	if err != nil {
 		return fault.Wrap(fault.StorageFailed, err)
 	}
 	defer os.Remove(f.Name()) // after a rename there is nothing left to remove
-	_, err = f.Write(data)
+	err = fill(f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -139,7 +173,10 @@ func write(path string, data []byte, publish func(temp, path string) error) (err
 	if err == nil {
 		err = publish(f.Name(), path)
 	}
-	if err != nil {
+	switch {
+	case fault.CodeOf(err) != "":
+		return err
+	case err != nil:
 		return fault.Wrap(fault.StorageFailed, err)
 	}
 	return SyncDir(dir)

@@ -115,3 +115,42 @@ func TestLockAcrossProcesses(t *testing.T) {
 		t.Errorf("after release: %q", out)
 	}
 }
+
+// Without hard links a new file gets its name another way, and still replaces
+// none.
+func TestReserveNeverReplaces(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	for i, want := range []error{nil, fs.ErrExist} {
+		temp := filepath.Join(dir, "temp")
+		if err := os.WriteFile(temp, []byte{byte('0' + i)}, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := ownerfile.Reserve(temp, path); !errors.Is(err, want) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if got, err := ownerfile.Read(path, 100); string(got) != "0" {
+		t.Errorf("content %q, %v", got, err)
+	}
+}
+
+func TestCreateWithLeavesNothingOfAFailure(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	err := ownerfile.CreateWith(path, func(f *os.File) error {
+		if _, err := f.WriteString("half"); err != nil {
+			return err
+		}
+		return fault.New(fault.InvalidKEL, "no more")
+	})
+	if left, _ := os.ReadDir(dir); !errors.Is(err, fault.InvalidKEL) || len(left) != 0 {
+		t.Errorf("%v, left behind %v", err, left)
+	}
+	if err := ownerfile.CreateWith(path, func(f *os.File) error { _, err := f.WriteString("whole"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ownerfile.Read(path, 100); string(got) != "whole" {
+		t.Errorf("content %q, %v", got, err)
+	}
+}
