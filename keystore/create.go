@@ -53,13 +53,13 @@ func (o CreateOptions) create(now int64, generate func() (*newKeys, error)) (*St
 	if err := ownerfile.EnsureDir(parent); err != nil {
 		return nil, err
 	}
-	lock, err := ownerfile.Acquire(filepath.Join(parent, ".create.lock"), o.Command, now)
+	lock, err := lockNames(parent, o.Command, now)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Release()
-	if _, err := os.Lstat(o.Dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.InvalidArgument, "%s exists already; an identity is never replaced", o.Dir)
+	if err := checkFree(o.Dir); err != nil {
+		return nil, err
 	}
 	if err := removeUnfinished(parent); err != nil {
 		return nil, err

@@ -119,12 +119,17 @@ func readKeyFile(path, kind string) (*keyFile, error) {
 		return nil, err
 	}
 	defer clear(text)
+	return decodeKeyFile(text, path, kind)
+}
+
+// decodeKeyFile is readKeyFile for the text of a file of the given name.
+func decodeKeyFile(text []byte, name, kind string) (*keyFile, error) {
 	v, err := wire.Parse(text, wire.MaxJSONDepth)
 	if err != nil {
-		return nil, fault.Wrapf(fault.StorageFailed, err, "key file %s", path)
+		return nil, fault.Wrapf(fault.StorageFailed, err, "key file %s", name)
 	}
 	k, err := parseKeyFile(v, kind)
-	return k, fault.Wrapf(fault.StorageFailed, err, "key file %s", path)
+	return k, fault.Wrapf(fault.StorageFailed, err, "key file %s", name)
 }
 
 func parseKeyFile(v wire.Value, kind string) (*keyFile, error) {

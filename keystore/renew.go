@@ -45,6 +45,9 @@ type Rotation struct {
 // log and keys or the new ones. Codes: invalid_argument (times, no room),
 // identity_unavailable, lock_busy, storage_failed.
 func (s *Store) Delegate(r Renewal, now int64) (*kel.State, error) {
+	if err := s.checkRestored(); err != nil {
+		return nil, err
+	}
 	return s.renew(r, now, func(log *kel.State, keys *newKeys, _ *change) error {
 		root, err := s.root(log, r.Passphrase)
 		if err != nil {
@@ -61,6 +64,9 @@ func (s *Store) Delegate(r Renewal, now int64) (*kel.State, error) {
 // durable before the log, and the old root is erased after it. It needs no
 // root. Codes as [Store.Delegate].
 func (s *Store) Rotate(r Rotation, now int64) (*kel.State, error) {
+	if err := s.checkRestored(); err != nil {
+		return nil, err
+	}
 	return s.rotate(r, now, func(log *kel.State, root *suite.SigningKey, next string) (*kel.State, error) {
 		return log.Rotate(root, next, max(now, log.LastTS()))
 	})
@@ -70,14 +76,21 @@ func (s *Store) Rotate(r Rotation, now int64) (*kel.State, error) {
 // the identity that may have more or other events of this epoch than the one
 // on disk: a thief of the root has appended them. It is refused where the two
 // differ before that, with kel_conflict.
+//
+// It is also how an identity goes on that was restored from a backup and lacks
+// events that another installation has signed: see [Store.Restored].
 func (s *Store) Recover(r Rotation, seen *kel.State, now int64) (*kel.State, error) {
-	return s.rotate(r, now, func(log *kel.State, root *suite.SigningKey, next string) (*kel.State, error) {
+	log, err := s.rotate(r, now, func(log *kel.State, root *suite.SigningKey, next string) (*kel.State, error) {
 		start := log.EpochStart()
 		if start > seen.Seq() || log.Events()[start].Hash != seen.Events()[start].Hash {
 			return nil, fault.New(fault.KELConflict, "the log in %s is of another root than the log to recover", s.dir)
 		}
 		return recoverFrom(seen, root, next, now)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return log, s.ConfirmRestored()
 }
 
 func recoverFrom(log *kel.State, root *suite.SigningKey, next string, now int64) (*kel.State, error) {

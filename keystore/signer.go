@@ -38,9 +38,12 @@ func (s *signer) Sign(message []byte, context string) ([]byte, error) {
 	return s.key.Sign(message, context)
 }
 
-// checkCurrent costs a look at the file unless it was replaced. Code:
-// identity_unavailable.
+// checkCurrent costs a look at the file unless it was replaced, and one at where
+// a tombstone would be. Code: identity_unavailable.
 func (s *signer) checkCurrent() error {
+	if s.store.has(tombstoneFile) {
+		return fault.Wrap(fault.IdentityUnavailable, ErrDestroyed)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.store.find(logFile, func(path string) error {

@@ -29,7 +29,7 @@ type Store struct {
 }
 
 // List returns the names of the identities below a folder of identities, in
-// order, and none when the folder does not exist.
+// order, and none when the folder does not exist. Destroyed ones are left out.
 func List(parent string) ([]string, error) {
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,8 @@ func List(parent string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+		_, alive := os.Lstat(filepath.Join(parent, e.Name(), tombstoneFile))
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && alive != nil {
 			names = append(names, e.Name())
 		}
 	}
@@ -49,13 +50,16 @@ func List(parent string) ([]string, error) {
 }
 
 // Open finds the identity of a folder. It opens no key. Codes:
-// identity_unavailable when there is none, storage_failed when the folder or a
-// file of the identity is open to others.
+// identity_unavailable when there is none or it was destroyed ([ErrDestroyed]),
+// storage_failed when the folder or a file of the identity is open to others.
 func Open(dir string) (*Store, error) {
 	if _, err := os.Stat(filepath.Join(dir, logFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.IdentityUnavailable, "there is no identity in %s", dir)
 	}
 	if err := ownerfile.CheckDir(dir); err != nil {
+		return nil, err
+	}
+	if err := refuseDestroyed(dir); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{logFile, rootFile, agentFile} {
@@ -82,6 +86,11 @@ func (s *Store) Log(now int64) (*kel.State, error) {
 	if err != nil {
 		return nil, err
 	}
+	return decodeLog(text, now)
+}
+
+// decodeLog is [Store.Log] for the text of a log.
+func decodeLog(text []byte, now int64) (*kel.State, error) {
 	v, err := wire.Parse(text, wire.MaxJSONDepth)
 	if err != nil {
 		return nil, fault.Wrapf(fault.StorageFailed, err, "%s", logFile)
@@ -164,8 +173,13 @@ func (s *Store) unlock(log *kel.State, passphrase []byte) (*Unlocked, error) {
 }
 
 // Root opens root.key for the verbs that append to the log, and checks that it
-// is the log's current root. The caller destroys the key. Codes as Unlock.
+// is the log's current root. It refuses a restored identity that was not
+// compared with its relay yet ([Store.Restored]). The caller destroys the key.
+// Codes as Unlock.
 func (s *Store) Root(passphrase []byte, now int64) (*suite.SigningKey, error) {
+	if err := s.checkRestored(); err != nil {
+		return nil, err
+	}
 	log, err := s.Log(now)
 	if err != nil {
 		return nil, err
