@@ -65,3 +65,46 @@ func (r *OwnRecord) take(document wire.Value, aceID string, now int64) error {
 	}
 	return nil
 }
+
+// LogAtRelay says how the log of an identity compares with the one that a relay
+// serves of it.
+type LogAtRelay string
+
+// The comparisons that leave an identity able to sign.
+const (
+	LogSame    LogAtRelay = "same"    // both end with the same event
+	LogBehind  LogAtRelay = "behind"  // the relay's is extended or superseded by it
+	LogUnknown LogAtRelay = "unknown" // the relay serves nothing of the identity
+)
+
+// CompareLog asks a relay as [LookupOwn] does and compares what it serves with
+// the given log. An installation that was restored asks before it signs anything:
+// another one may have signed meanwhile (01#rotation-and-recovery). Codes:
+// kel_conflict when the relay knows of events that the log lacks, and those of
+// LookupOwn.
+func CompareLog(ctx context.Context, relay string, log *kel.State, urls wire.URLPolicy, now int64) (LogAtRelay, error) {
+	own, err := LookupOwn(ctx, relay, log.ACEID(), urls, now)
+	if err != nil || own.Log == nil {
+		return LogUnknown, err
+	}
+	// What would somebody do who has pinned the log of the relay?
+	outcome, _, err := kel.Reconcile(own.Log, log)
+	switch {
+	case err != nil:
+		return "", err
+	case own.Log.LastHash() == log.LastHash():
+		return LogSame, nil
+	case outcome == kel.Unchanged:
+		return "", fault.New(fault.KELConflict, "the relay knows events of %s up to seq %d, this log only up to seq %d", log.ACEID(), own.Log.Seq(), log.Seq())
+	}
+	return LogBehind, nil
+}
+
+// CompareLog is [CompareLog] for the endpoint's own log at its home relay.
+func (e *Endpoint) CompareLog(ctx context.Context) (LogAtRelay, error) {
+	now, err := e.now()
+	if err != nil {
+		return "", err
+	}
+	return CompareLog(ctx, e.config.Relay, e.config.Identity.State(), e.urls, now)
+}

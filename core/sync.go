@@ -72,6 +72,13 @@ func (e *Endpoint) lockReceive() (release func() error, err error) {
 	return e.store.LockReceive(e.config.ReceiveBy, now)
 }
 
+// LockReceive takes the receive lock of the endpoint that has its store at the
+// given path, without opening it: for what must not happen while somebody
+// receives. Codes: lock_busy, which names the holder, and storage_failed.
+func LockReceive(storePath, command string, now int64) (release func() error, err error) {
+	return store.LockReceive(storePath, command, now)
+}
+
 func (e *Endpoint) drain(ctx context.Context, max int, on func(Event)) (PullReport, error) {
 	var report PullReport
 	observe := func(r delivery.Result) {

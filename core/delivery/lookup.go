@@ -131,3 +131,13 @@ func (n *Node) refreshed(ctx context.Context, p peer, now int64) (peer, error) {
 	p.agent, p.pin = found.Agent, found.Pin
 	return p, nil
 }
+
+// PinnedLog returns the log that is pinned for a peer, nil when none is
+// (01#pinning). Code: storage_failed.
+func (n *Node) PinnedLog(ctx context.Context, id string, now int64) (pin *kel.State, err error) {
+	err = n.store.View(ctx, func(tx *store.Tx) error {
+		pin, err = n.loadPin(tx, id, now)
+		return err
+	})
+	return pin, err
+}

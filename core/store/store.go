@@ -112,7 +112,12 @@ func (s *Store) LockReceive(command string, now int64) (release func() error, er
 	if s.path == "" {
 		return s.lockMemory()
 	}
-	lock, err := ownerfile.Acquire(s.path+"-receive.lock", command, now)
+	return LockReceive(s.path, command, now)
+}
+
+// LockReceive is [Store.LockReceive] for a store that is not open.
+func LockReceive(path, command string, now int64) (release func() error, err error) {
+	lock, err := ownerfile.Acquire(path+"-receive.lock", command, now)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,83 @@
+package core
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/store"
+)
+
+// Unregister removes the identity's registration at its home relay, and with it
+// the queue, the descriptor, the card record and the blocks there
+// (07#registration). It holds the receive lock: who listens would register at
+// once again. It reports false for an identity that the relay did not know.
+// Codes: lock_busy, invalid_argument without a relay, and those of
+// 07#client-rules.
+func (e *Endpoint) Unregister(ctx context.Context) (registered bool, err error) {
+	if e.config.Relay == "" {
+		return false, fault.New(fault.InvalidArgument, "the identity has no relay")
+	}
+	release, err := e.lockReceive()
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	now, err := e.now()
+	if err != nil {
+		return false, err
+	}
+	registered, err = e.unregister(ctx, now)
+	if err != nil {
+		return false, err
+	}
+	return registered, e.store.Update(ctx, e.forgetPublication)
+}
+
+// unregister asks the relay, which wants a timestamp after that of the last
+// registration (07#registration).
+func (e *Endpoint) unregister(ctx context.Context, now int64) (registered bool, err error) {
+	for _, ahead := range conflictSteps {
+		var at int64
+		if at, err = e.nextRegistration(ctx, now+ahead); err != nil {
+			return false, err
+		}
+		if err = e.client.Unregister(ctx, e.config.Relay, at); err == nil {
+			return true, nil
+		}
+		if remoteError(err) != string(relayapi.IdentityConflict) {
+			break
+		}
+	}
+	if errors.Is(err, fault.NotRegistered) {
+		return false, nil
+	}
+	return false, err
+}
+
+// forgetPublication records that nothing stands at the home relay. The time of
+// the last registration stays: the next one has to be later than the barrier.
+func (e *Endpoint) forgetPublication(tx *store.Tx) error {
+	last, _, err := tx.Registration(e.config.Relay)
+	if err != nil {
+		return err
+	}
+	if err := tx.SetRegistration(e.config.Relay, store.Registration{Timestamp: last.Timestamp}); err != nil {
+		return err
+	}
+	for _, kind := range []store.DocumentKind{store.OwnDescriptor, store.OwnCard} {
+		own, ok, err := tx.Own(kind)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		own.Relay = ""
+		if err := tx.SetOwn(kind, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
