@@ -42,6 +42,7 @@ func entries() []entry {
 		{groupIdentity, []string{"identity", "id"}, newIdentityCmd},
 		{groupIdentity, []string{"status"}, newStatusCmd},
 		{groupIdentity, []string{"publish"}, newPublishCmd},
+		{groupIdentity, []string{"unpublish"}, newUnpublishCmd},
 		{groupPeople, []string{"lookup"}, newLookupCmd},
 		{groupPeople, []string{"connect"}, newConnectCmd},
 		{groupPeople, []string{"contact"}, newContactCmd},

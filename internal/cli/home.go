@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -74,6 +75,9 @@ func (a *app) openIdentity(name string) (*identity, error) {
 		return nil, err
 	}
 	store, err := keystore.Open(a.identityDir(name))
+	if errors.Is(err, keystore.ErrDestroyed) {
+		return nil, hintf(err, "its public log stays in %s; choose another name for another identity", a.identityDir(name))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -9,13 +9,14 @@ import (
 )
 
 func newIdentityCmd(a *app) *cobra.Command {
-	return a.group(&cobra.Command{Use: "identity", Aliases: []string{"id"}, Short: "Show your identities and replace their keys"},
-		newIdentityShowCmd(a), newIdentityListCmd(a), newIdentityLogCmd(a),
-		newIdentityDelegateCmd(a), newIdentityRotateCmd(a), newIdentityRecoverCmd(a))
+	return a.group(&cobra.Command{Use: "identity", Aliases: []string{"id"}, Short: "Make, show, keep, renew and end your identities"},
+		newIdentityNewCmd(a), newIdentityShowCmd(a), newIdentityListCmd(a), newIdentityLogCmd(a), newIdentitySafetyCmd(a),
+		newIdentityUseCmd(a), newIdentityRenameCmd(a), newIdentityExportCmd(a), newIdentityBackupCmd(a), newIdentityPassphraseCmd(a),
+		newIdentityDelegateCmd(a), newIdentityRotateCmd(a), newIdentityRecoverCmd(a), newIdentityDestroyCmd(a))
 }
 
 func newIdentityShowCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show [NAME]", Short: "Show an identity, without opening its keys"}
+	c := &cobra.Command{Use: "show [NAME]", Short: "Show an identity, without opening its keys", ValidArgsFunction: a.completeIdentity}
 	return a.leaf(c, 0, 1, []any{identityAnswer{}}, func(_ context.Context, args []string) error {
 		return runIdentityShow(a, args)
 	})
@@ -82,11 +83,17 @@ func (a *app) describe(id *identity) (identityAnswer, error) {
 	return r, nil
 }
 
-func runIdentityShow(a *app, args []string) error {
+// named is the identity that an optional argument names, else the one to act
+// as.
+func (a *app) named(args []string) (*identity, error) {
 	if len(args) == 1 {
 		a.flags.as = args[0]
 	}
-	id, err := a.identity()
+	return a.identity()
+}
+
+func runIdentityShow(a *app, args []string) error {
+	id, err := a.named(args)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ func (n *nextRoots) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&n.file, "next-root", "", "`FILE` with the next root that the log commits to")
 	f.StringVar(&n.out, "new-next-root-out", "", "`FILE` for the new next root, best on another medium")
-	n.pass.addOptions(f, "next-root-passphrase", "next root")
-	n.outPass.addOptions(f, "new-next-root-passphrase", "new next root")
+	n.pass.addOptions(f, "next-root-passphrase", "the passphrase of the next root")
+	n.outPass.addOptions(f, "new-next-root-passphrase", "the passphrase of the new next root")
 }
 
 // open opens the next root, and returns the passphrase that did.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -44,16 +45,21 @@ and ace status keeps saying so until it has been moved.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.name, "name", "default", "local `NAME` of the identity")
+	o.addTo(f)
+	f.BoolVar(&o.noPublish, "no-publish", false, "do not contact the relay")
+	f.BoolVar(&o.ifMissing, "if-missing", false, "do nothing when the identity exists")
+	return a.leaf(c, 0, 0, []any{initAnswer{}}, func(ctx context.Context, _ []string) error { return runInit(ctx, a, o) })
+}
+
+// addTo adds the options that say what a new identity is to be.
+func (o *initOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.contact, "contact", descriptor.ContactClosed, "whether strangers may ask for contact: `open` or closed")
 	f.BoolVar(&o.listed, "listed", false, "show the card in the relay's directory")
 	f.StringVar(&o.handle, "handle", "", "`NAME` at the relay, for good")
 	f.StringSliceVar(&o.profiles, "profiles", []string{"text"}, "message `PROFILES` to enable")
 	f.StringSliceVar(&o.accept, "accept", nil, "accept contact requests for this `PROFILE` by themselves")
 	f.StringVar(&o.nextRootOut, "next-root-out", "", "`FILE` for the next root, best on another medium")
-	o.nextPass.addOptions(f, "next-root-passphrase", "next root")
-	f.BoolVar(&o.noPublish, "no-publish", false, "do not contact the relay")
-	f.BoolVar(&o.ifMissing, "if-missing", false, "do nothing when the identity exists")
-	return a.leaf(c, 0, 0, []any{initAnswer{}}, func(ctx context.Context, _ []string) error { return runInit(ctx, a, o) })
+	o.nextPass.addOptions(f, "next-root-passphrase", "the passphrase of the next root")
 }
 
 // initAnswer is the answer of ace init.
@@ -115,7 +121,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 // initExists answers for an identity that is there already.
 func (a *app) initExists(o initOptions) (done bool, err error) {
 	id, err := a.openIdentity(o.name)
-	if errors.Is(err, fault.IdentityUnavailable) {
+	if errors.Is(err, fault.IdentityUnavailable) && !errors.Is(err, keystore.ErrDestroyed) {
 		return false, nil
 	}
 	if err != nil {

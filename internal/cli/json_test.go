@@ -93,6 +93,7 @@ func TestJSONContract(t *testing.T) {
 	do("version")
 	do("relay", "check-config", "--public-url", "https://relay.example", "--print")
 	s.inspect(do, alice)
+	s.keep(do, alice)
 	s.operate(do, alice)
 
 	for command, answers := range leaves(t) {
@@ -330,6 +331,7 @@ func mismatchMembers(schema map[string]any, doc map[string]any, at string) strin
 // quantities lists the members that are integers and no times.
 var quantities = []string{"number",
 	"seq", "kel_seq", "revision", "pruned", "signature_seq", "in_s", "retry_after_s", "backlog", "generation", "identities", "quarantined", "strangers",
+	"messages", "outgoing",
 	"entries", "bytes", "entries_most", "bytes_most", "stored_bytes", "size", "seed", "delay_ms",
 	"count", "accepted", "accepted_per_second", "accepted_bytes", "events", "events_missing", "duration_ms", "opening_ms",
 	"p50_us", "p90_us", "p99_us", "p999_us", "max_us",

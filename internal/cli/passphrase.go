@@ -44,10 +44,10 @@ const (
 
 // addOptions adds the options that name the source: prefix-file, prefix-fd and
 // prefix-command.
-func (s *passphraseSource) addOptions(f *pflag.FlagSet, prefix, whose string) {
-	f.StringVar(&s.File, prefix+"-file", "", "`FILE` to read the passphrase of the "+whose+" from")
-	f.IntVar(&s.fd, prefix+"-fd", -1, "file descriptor `N` to read the passphrase of the "+whose+" from")
-	f.StringVar(&s.shell, prefix+"-command", "", "`COMMAND` that prints the passphrase of the "+whose)
+func (s *passphraseSource) addOptions(f *pflag.FlagSet, prefix, what string) {
+	f.StringVar(&s.File, prefix+"-file", "", "`FILE` to read "+what+" from")
+	f.IntVar(&s.fd, prefix+"-fd", -1, "file descriptor `N` to read "+what+" from")
+	f.StringVar(&s.shell, prefix+"-command", "", "`COMMAND` that prints "+what)
 	f.Lookup(prefix + "-fd").DefValue = "0" // keeps "-1" out of help
 }
 

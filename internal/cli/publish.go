@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
-	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
 )
 
@@ -107,8 +105,7 @@ func (a *app) changeSettings(ctx context.Context, id *identity, handle string) (
 // handleTaken reports whether a relay refused a handle because somebody else has
 // it, which is for good.
 func handleTaken(err error) bool {
-	var e *fault.Error
-	return errors.As(err, &e) && e.Remote == string(relayapi.HandleTaken)
+	return remoteIs(err, relayapi.HandleTaken)
 }
 
 func (a *app) publish(ctx context.Context, s *session, force bool) (publishedAnswer, error) {

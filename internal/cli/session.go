@@ -41,7 +41,15 @@ func (a *app) openAs(ctx context.Context, id *identity) (*session, error) {
 	if relay == "" {
 		return nil, hintf(usagef("the identity %q has no relay", id.name), "set one with ace --as %s publish --relay URL", id.name)
 	}
-	return a.unlock(ctx, id)
+	s, err := a.unlock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.settleRestored(ctx, s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // openStore opens the identity to act as, for a command that needs no relay.
@@ -80,18 +88,15 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		return nil, err
 	}
 	unlocked, err := id.store.Unlock(pass, a.io.Now())
-	if errors.Is(err, fault.IdentityUnavailable) && pass != nil {
-		return nil, withHint(err, "give the passphrase that the identity %s was made with", id.name)
-	}
 	if err != nil {
-		return nil, err
+		return nil, wrongPassphrase(err, id.name, pass)
 	}
 	if a.flags.allowLoopback && !id.settings.Dev {
 		a.warn("--allow-loopback: the identity %s takes relays on this machine, which is for development only", id.name)
 	}
 	endpoint, err := core.Open(ctx, core.Config{
 		Identity:  unlocked.Identity,
-		StorePath: filepath.Join(id.store.Dir(), "store.db"),
+		StorePath: id.storePath(),
 		VaultKey:  unlocked.Vault,
 		Relay:     relay,
 		Profiles:  profiles,
@@ -111,6 +116,18 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		return nil, err
 	}
 	return s, nil
+}
+
+// storePath is the endpoint's store in the folder of an identity.
+func (id *identity) storePath() string { return filepath.Join(id.store.Dir(), "store.db") }
+
+// wrongPassphrase says what helps with keys that do not open under the
+// passphrase that was given.
+func wrongPassphrase(err error, name string, pass []byte) error {
+	if errors.Is(err, fault.IdentityUnavailable) && pass != nil {
+		return withHint(err, "give the passphrase that the keys of %s have now", name)
+	}
+	return err
 }
 
 // Close closes the endpoint and clears the keys.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -99,6 +100,9 @@ func runStatus(ctx context.Context, a *app, offline bool) error {
 func (s *session) warnings() (all []string) {
 	if s.relay == "" {
 		all = append(all, fmt.Sprintf("there is no relay yet: set one with ace --as %s publish --relay URL", s.id.name))
+	}
+	if at, pending, err := s.id.store.Restored(); err != nil || pending {
+		all = append(all, fmt.Sprintf("restored from a backup of %s and not yet settled with its relay: ace --as %s publish", time.Unix(at, 0).UTC().Format(time.RFC3339), s.id.name))
 	}
 	path := s.id.settings.NextRoot
 	if path == "" || s.id.settings.Dev {
