@@ -22,6 +22,9 @@
 //
 //	go test ./internal/crash -run TestCrash -kills 10000 -timeout 0 -v
 //
+// Commands that change the keys of an identity are killed as well, at each of
+// their places.
+//
 // A seed gives the plan of a round: who does what, and where the relay dies.
 // How the processes interleave is not in it.
 package crash
