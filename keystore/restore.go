@@ -196,7 +196,7 @@ func (s *Store) ConfirmRestored() error {
 func (s *Store) checkRestored() error {
 	_, pending, err := s.Restored()
 	if err == nil && pending {
-		err = fault.New(fault.IdentityUnavailable, "%s was restored from a backup, and its log has not been compared with its relay's yet", filepath.Base(s.dir))
+		err = fault.New(fault.IdentityUnavailable, "%s was restored from a backup, and its log has not been compared with its relay's yet: publish it first", filepath.Base(s.dir))
 	}
 	return err
 }

@@ -22,7 +22,9 @@ import (
 //     owner may have given it up, and a receiver remembers it for a limited time
 //     only (06#deduplication). It is expired, which says that its outcome is
 //     unknown until a receipt tells (06#outbox-sender).
-//   - What was published is published anew, and the registration made again.
+//   - What was published is published anew, and the registration made again. So
+//     are block decisions, with their revisions: the relay says which are no
+//     longer the last (05#blocks).
 //   - Entries of an inbox are counted anew.
 //
 // All else stays. The seen store knows what was taken in before the copy; what
@@ -33,6 +35,7 @@ var snapshotRules = [...]string{
 	"DELETE FROM held_prekey",
 	"UPDATE own SET relay = ''",
 	"UPDATE registration SET kel_end = ''",
+	"UPDATE block SET posted = '', settled = '', superseded = 0",
 	"DELETE FROM fetch",
 }
 

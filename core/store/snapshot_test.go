@@ -29,6 +29,7 @@ func TestSnapshot(t *testing.T) {
 			tx.SetRegistration("https://r", store.Registration{Timestamp: 5, KELEnd: "x"}),
 			tx.SetSeenHorizon(6), tx.AddSeen(store.Seen{Timestamp: 7, Peer: bob, MessageID: "m3"}),
 			tx.SetPin(bob, store.Pin{KEL: []byte("[1]"), FetchedAt: 8}),
+			tx.SetBlock(store.Block{Peer: bob, Blocked: true, Revision: 9, Posted: "https://r", Settled: "https://r"}),
 		)
 	})
 	path := filepath.Join(t.TempDir(), "copy.db")
@@ -67,6 +68,8 @@ func TestSnapshot(t *testing.T) {
 		check(t, err, seen, "the seen store is empty")
 		h, _, err := tx.SeenHorizon()
 		check(t, err, h == 6, "horizon %d", h)
+		due, err := tx.UnsettledBlocks("https://r")
+		check(t, err, len(due) == 1 && due[0].Revision == 9, "blocks to be registered: %v", due)
 		_, pinned, err := tx.Pin(bob)
 		check(t, err, pinned, "no pin")
 		return nil
