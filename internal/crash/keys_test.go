@@ -13,16 +13,16 @@ import (
 	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
-// keeper is a user's home in which commands are run, and killed.
-type keeper struct {
+// keyholder is a user's home in which commands are run, and killed.
+type keyholder struct {
 	t      *testing.T
 	dir    string
 	binary string
 }
 
-func newKeeper(t *testing.T) *keeper {
+func newKeyholder(t *testing.T) *keyholder {
 	t.Helper()
-	h := &keeper{t: t, dir: t.TempDir(), binary: program(t)}
+	h := &keyholder{t: t, dir: t.TempDir(), binary: program(t)}
 	for name, text := range map[string]string{"one": "correct horse\n", "two": "battery staple\n"} {
 		if err := os.WriteFile(h.path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -32,13 +32,13 @@ func newKeeper(t *testing.T) *keeper {
 	return h
 }
 
-func (h *keeper) path(name string) string { return filepath.Join(h.dir, name) }
+func (h *keyholder) path(name string) string { return filepath.Join(h.dir, name) }
 
 // folder is that of the identity.
-func (h *keeper) folder() string { return h.path(".local/share/ace/identities/ops") }
+func (h *keyholder) folder() string { return h.path(".local/share/ace/identities/ops") }
 
 // run runs a command, which dies at the n-th pass of a place, "" for none.
-func (h *keeper) run(place string, n int, args ...string) (status int, out string) {
+func (h *keyholder) run(place string, n int, args ...string) (status int, out string) {
 	h.t.Helper()
 	c := exec.Command(h.binary, args...)
 	c.Env = []string{"HOME=" + h.dir, "PATH=" + os.Getenv("PATH")}
@@ -51,7 +51,7 @@ func (h *keeper) run(place string, n int, args ...string) (status int, out strin
 	return c.ProcessState.ExitCode(), both.String()
 }
 
-func (h *keeper) must(args ...string) string {
+func (h *keyholder) must(args ...string) string {
 	h.t.Helper()
 	status, out := h.run("", 0, args...)
 	if status != 0 {
@@ -61,7 +61,7 @@ func (h *keeper) must(args ...string) string {
 }
 
 // left returns what is in the folder of the identity.
-func (h *keeper) left() (names []string) {
+func (h *keyholder) left() (names []string) {
 	h.t.Helper()
 	entries, err := os.ReadDir(h.folder())
 	if err != nil {
@@ -95,7 +95,7 @@ func TestKilledWhilePassphraseChanges(t *testing.T) {
 		{failpoint.ChangeErase, 2, true},
 	} {
 		t.Run(fmt.Sprintf("%s-%d", c.place, c.pass), func(t *testing.T) {
-			h := newKeeper(t)
+			h := newKeyholder(t)
 			pass := h.path("one")
 			if status, out := h.run(c.place, c.pass, "identity", "passphrase", "--new-passphrase-file", pass); status != killed {
 				t.Fatalf("status %d: %s", status, out)
@@ -124,7 +124,7 @@ func TestKilledWhileDestroying(t *testing.T) {
 		pass  int
 	}{{failpoint.Buried, 1}, {failpoint.EraseFile, 1}, {failpoint.EraseFile, 2}, {failpoint.EraseFile, 3}} {
 		t.Run(fmt.Sprintf("%s-%d", c.place, c.pass), func(t *testing.T) {
-			h := newKeeper(t)
+			h := newKeyholder(t)
 			if status, out := h.run(c.place, c.pass, "identity", "destroy", "ops", "--yes", "--confirm", "ops"); status != killed {
 				t.Fatalf("status %d: %s", status, out)
 			}
@@ -142,7 +142,7 @@ func TestKilledWhileDestroying(t *testing.T) {
 // TestPassphraseChangesTogether lets several processes change the passphrase at
 // once, each knowing the first one: one of them does, and the keys are whole.
 func TestPassphraseChangesTogether(t *testing.T) {
-	h := newKeeper(t)
+	h := newKeyholder(t)
 	h.must("identity", "passphrase", "--new-passphrase-file", h.path("one"))
 	const processes = 4
 	status := make(chan int, processes)
@@ -166,7 +166,7 @@ func TestPassphraseChangesTogether(t *testing.T) {
 // TestSecretsStayInside runs what handles secrets and looks for them in all that
 // is printed, and, once the identity is destroyed, in all that is left.
 func TestSecretsStayInside(t *testing.T) {
-	h := newKeeper(t)
+	h := newKeyholder(t)
 	var said strings.Builder
 	seeds := plainSeeds(t, h.folder())
 	for _, args := range [][]string{
