@@ -20,9 +20,14 @@ cross_build() {
   GOOS=${1%/*} GOARCH=${1#*/} go build -o "$WORK/cross/ace" ./cmd/ace
 }
 
+# race_tests leaves out the packages that only start the program, which is built
+# without the detector, and the simulation, in which one thing happens at a time.
 race_tests() {
   command -v "$(go env CC)" >/dev/null || skip "no C compiler, which the race detector needs"
-  CGO_ENABLED=1 go test -race -short -shuffle=on -timeout 15m ./...
+  local packages
+  packages=$(go list ./... | grep -v -e /internal/crash -e /internal/sim)
+  # shellcheck disable=SC2086 # one argument each
+  CGO_ENABLED=1 go test -race -short -shuffle=on -timeout 15m $packages
 }
 
 # crash_round is a short round of the crash harness; make crash KILLS=10000 is
