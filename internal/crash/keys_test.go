@@ -1,10 +1,8 @@
 package crash
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,59 +11,31 @@ import (
 	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
-// keyholder is a user's home in which commands are run, and killed.
-type keyholder struct {
-	t      *testing.T
-	dir    string
-	binary string
+// pass writes a file with a passphrase beside the identity.
+func (o keeper) pass(name, text string) string {
+	o.t.Helper()
+	path := filepath.Join(o.home, name)
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	return path
 }
 
-func newKeyholder(t *testing.T) *keyholder {
-	t.Helper()
-	h := &keyholder{t: t, dir: t.TempDir(), binary: program(t)}
-	for name, text := range map[string]string{"one": "correct horse\n", "two": "battery staple\n"} {
-		if err := os.WriteFile(h.path(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+// die runs a command that is killed at the n-th pass of a place.
+func (o keeper) die(place string, n int, args ...string) {
+	o.t.Helper()
+	_, state, stderr := o.run(fmt.Sprintf("ACE_FAILPOINT=%s:%d", place, n), args...)
+	if state.Exited() {
+		o.t.Fatalf("%s:%d: %s\n%s", place, n, state, stderr)
 	}
-	h.must("identity", "new", "ops", "--yes")
-	return h
-}
-
-func (h *keyholder) path(name string) string { return filepath.Join(h.dir, name) }
-
-// folder is that of the identity.
-func (h *keyholder) folder() string { return h.path(".local/share/ace/identities/ops") }
-
-// run runs a command, which dies at the n-th pass of a place, "" for none.
-func (h *keyholder) run(place string, n int, args ...string) (status int, out string) {
-	h.t.Helper()
-	c := exec.Command(h.binary, args...)
-	c.Env = []string{"HOME=" + h.dir, "PATH=" + os.Getenv("PATH")}
-	if place != "" {
-		c.Env = append(c.Env, fmt.Sprintf("ACE_FAILPOINT=%s:%d", place, n))
-	}
-	var both bytes.Buffer
-	c.Stdout, c.Stderr = &both, &both
-	_ = c.Run() // the status tells
-	return c.ProcessState.ExitCode(), both.String()
-}
-
-func (h *keyholder) must(args ...string) string {
-	h.t.Helper()
-	status, out := h.run("", 0, args...)
-	if status != 0 {
-		h.t.Fatalf("ace %s: status %d: %s", strings.Join(args, " "), status, out)
-	}
-	return out
 }
 
 // left returns what is in the folder of the identity.
-func (h *keyholder) left() (names []string) {
-	h.t.Helper()
-	entries, err := os.ReadDir(h.folder())
+func (o keeper) left() (names []string) {
+	o.t.Helper()
+	entries, err := os.ReadDir(o.path(""))
 	if err != nil {
-		h.t.Fatal(err)
+		o.t.Fatal(err)
 	}
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -73,13 +43,11 @@ func (h *keyholder) left() (names []string) {
 	return names
 }
 
-// killed is the status of a process that SIGKILL ended.
-const killed = -1
-
-// TestKilledWhilePassphraseChanges kills a change of the passphrase at each of
-// its places: all keys are as before or all under the passphrase, for the next
-// command as well, and nothing is left behind.
-func TestKilledWhilePassphraseChanges(t *testing.T) {
+// TestPassphraseKilled kills a change of the passphrase at each of its places:
+// all keys are as before or all under the passphrase, for the next command as
+// well, and nothing is left behind.
+func TestPassphraseKilled(t *testing.T) {
+	first := newKeeper(t)
 	for _, c := range []struct {
 		place string
 		pass  int
@@ -95,61 +63,59 @@ func TestKilledWhilePassphraseChanges(t *testing.T) {
 		{failpoint.ChangeErase, 2, true},
 	} {
 		t.Run(fmt.Sprintf("%s-%d", c.place, c.pass), func(t *testing.T) {
-			h := newKeyholder(t)
-			pass := h.path("one")
-			if status, out := h.run(c.place, c.pass, "identity", "passphrase", "--new-passphrase-file", pass); status != killed {
-				t.Fatalf("status %d: %s", status, out)
-			}
+			o := first.again()
+			o.t = t
+			pass := o.pass("one", "correct horse")
+			o.die(c.place, c.pass, "identity", "passphrase", "--new-passphrase-file", pass)
 			if c.holds { // this opens both keys
-				h.must("identity", "passphrase", "--passphrase-file", pass, "--remove")
+				o.must("identity", "passphrase", "--passphrase-file", pass, "--remove")
 			} else {
-				h.must("identity", "show", "ops")
+				o.must("identity", "show")
 			}
-			if seeds := plainSeeds(t, h.folder()); len(seeds) != 2 {
-				t.Errorf("%d keys are not sealed", len(seeds))
-			}
-			if got := h.left(); !slices.Equal(got, []string{"agent.key", "identity.lock", "kel.json", "root.key", "settings.toml"}) {
+			o.seeds()
+			if got := o.left(); !slices.Equal(got, []string{"agent.key", "identity.lock", "kel.json", "root.key", "settings.toml"}) {
 				t.Errorf("left behind: %v", got)
 			}
 		})
 	}
 }
 
-// TestKilledWhileDestroying kills a destruction at each of its places: once the
-// tombstone is there the identity opens no more, and the next look at it erases
-// what is left. No byte of a key stays in the folder.
-func TestKilledWhileDestroying(t *testing.T) {
+// TestDestroyKilled kills a destruction at each of its places: once the tombstone
+// is there the identity opens no more, and the next look at it erases what is
+// left.
+func TestDestroyKilled(t *testing.T) {
+	first := newKeeper(t)
 	for _, c := range []struct {
 		place string
 		pass  int
 	}{{failpoint.Buried, 1}, {failpoint.EraseFile, 1}, {failpoint.EraseFile, 2}, {failpoint.EraseFile, 3}} {
 		t.Run(fmt.Sprintf("%s-%d", c.place, c.pass), func(t *testing.T) {
-			h := newKeyholder(t)
-			if status, out := h.run(c.place, c.pass, "identity", "destroy", "ops", "--yes", "--confirm", "ops"); status != killed {
-				t.Fatalf("status %d: %s", status, out)
+			o := first.again()
+			o.t = t
+			o.die(c.place, c.pass, "identity", "destroy", "alice", "--yes", "--confirm", "alice")
+			if _, state, stderr := o.run("", "identity", "show", "alice"); state.ExitCode() != 32 || !strings.Contains(stderr, "destroyed") {
+				t.Errorf("%s: %s", state, stderr)
 			}
-			if status, out := h.run("", 0, "identity", "show", "ops"); status != 32 || !strings.Contains(out, "destroyed") {
-				t.Errorf("status %d: %s", status, out)
-			}
-			if got := h.left(); !slices.Equal(got, []string{"destroyed.json", "identity.lock", "kel.json"}) {
+			if got := o.left(); !slices.Equal(got, []string{"destroyed.json", "identity.lock", "kel.json"}) {
 				t.Errorf("left behind: %v", got)
 			}
-			h.must("kel", "verify", filepath.Join(h.folder(), "kel.json"))
+			o.must("kel", "verify", o.path("kel.json"))
 		})
 	}
 }
 
-// TestPassphraseChangesTogether lets several processes change the passphrase at
-// once, each knowing the first one: one of them does, and the keys are whole.
-func TestPassphraseChangesTogether(t *testing.T) {
-	h := newKeyholder(t)
-	h.must("identity", "passphrase", "--new-passphrase-file", h.path("one"))
+// TestPassphraseRaces lets several processes change the passphrase at once, each
+// knowing the first one: one of them does, and the keys are whole.
+func TestPassphraseRaces(t *testing.T) {
+	o := newKeeper(t)
+	one, two := o.pass("one", "correct horse"), o.pass("two", "battery staple")
+	o.must("identity", "passphrase", "--new-passphrase-file", one)
 	const processes = 4
 	status := make(chan int, processes)
 	for range processes {
 		go func() {
-			s, _ := h.run("", 0, "identity", "passphrase", "--passphrase-file", h.path("one"), "--new-passphrase-file", h.path("two"))
-			status <- s
+			_, state, _ := o.run("", "identity", "passphrase", "--passphrase-file", one, "--new-passphrase-file", two)
+			status <- state.ExitCode()
 		}()
 	}
 	count := map[int]int{}
@@ -160,62 +126,79 @@ func TestPassphraseChangesTogether(t *testing.T) {
 	if count[0] != 1 || count[31]+count[32] != processes-1 {
 		t.Errorf("ended with %v", count)
 	}
-	h.must("identity", "passphrase", "--passphrase-file", h.path("two"), "--remove")
+	o.must("identity", "passphrase", "--passphrase-file", two, "--remove")
 }
 
 // TestSecretsStayInside runs what handles secrets and looks for them in all that
-// is printed, and, once the identity is destroyed, in all that is left.
+// is printed and in the backup, and, once the identity is destroyed, in all that
+// is left.
 func TestSecretsStayInside(t *testing.T) {
-	h := newKeyholder(t)
+	o := newKeeper(t)
+	seeds := o.seeds()
+	one, two := o.pass("one", "correct horse"), o.pass("two", "battery staple")
+	backup := filepath.Join(o.home, "alice.backup")
 	var said strings.Builder
-	seeds := plainSeeds(t, h.folder())
 	for _, args := range [][]string{
-		{"-v", "identity", "passphrase", "--new-passphrase-file", h.path("one"), "--json"},
-		{"-v", "identity", "passphrase", "--passphrase-file", h.path("one"), "--new-passphrase-file", h.path("two")},
+		{"-v", "identity", "backup", "create", "-o", backup, "--include", "store", "--backup-passphrase-file", two},
+		{"-v", "identity", "passphrase", "--new-passphrase-file", one, "--json"},
+		{"-v", "identity", "passphrase", "--passphrase-file", one, "--new-passphrase-file", two},
 		{"identity", "show", "--json"},
 		{"identity", "export", "--public"},
 		{"identity", "export", "--public", "--json"},
 		{"identity", "safety", "--json"},
-		{"identity", "destroy", "ops", "--dry-run"},
-		{"identity", "destroy", "ops", "--yes", "--confirm", "ops"},
+		{"identity", "backup", "verify", backup, "--backup-passphrase-file", two, "--json"},
+		{"identity", "destroy", "alice", "--dry-run"},
+		{"identity", "destroy", "alice", "--yes", "--confirm", "alice"},
 	} {
-		said.WriteString(h.must(args...))
+		out, state, stderr := o.run("", args...)
+		if state.ExitCode() != 0 {
+			t.Fatalf("ace %s: %s\n%s", strings.Join(args, " "), state, stderr)
+		}
+		said.WriteString(out + stderr)
 	}
-	for _, secret := range append(seeds, "correct horse", "battery staple") {
+	secrets := append(seeds, "correct horse", "battery staple")
+	for _, secret := range secrets {
 		if strings.Contains(said.String(), secret) {
 			t.Error("a secret was printed")
 		}
 	}
-	err := filepath.WalkDir(h.path(".local"), func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(o.home, ".local"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := os.ReadFile(path)
-		for _, secret := range append(seeds, "sealed") {
-			if strings.Contains(string(text), secret) {
-				t.Errorf("%s holds a key", path)
-			}
-		}
-		return err
+		return lacks(t, path, append(secrets, `"sealed"`))
 	})
+	if err == nil {
+		err = lacks(t, backup, secrets)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// plainSeeds returns the text of the seeds in the unsealed key files of a
-// folder.
-func plainSeeds(t *testing.T, dir string) (seeds []string) {
+func lacks(t *testing.T, path string, secrets []string) error {
 	t.Helper()
+	text, err := os.ReadFile(path)
+	for _, secret := range secrets {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("%s holds a secret", path)
+		}
+	}
+	return err
+}
+
+// seeds returns the text of the seeds in the key files, which are not sealed.
+func (o keeper) seeds() (seeds []string) {
+	o.t.Helper()
 	for _, name := range []string{"root.key", "agent.key"} {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		text, err := os.ReadFile(o.path(name))
 		if err != nil {
-			t.Fatal(err)
+			o.t.Fatal(err)
 		}
 		_, rest, ok := strings.Cut(string(text), `"plain":"`)
 		seed, _, _ := strings.Cut(rest, `"`)
 		if !ok || len(seed) < 44 {
-			t.Fatalf("%s has no seed", name)
+			o.t.Fatalf("%s has no seed", name)
 		}
 		seeds = append(seeds, seed)
 	}
