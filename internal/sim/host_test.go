@@ -56,7 +56,8 @@ type host struct {
 	awaited bool                  // something may be queued for it
 	keys    map[string]bool       // IDs of the prekeys it ever held, by this store
 
-	deciding bool // the owner decides about peers in this step
+	keptUp   int64 // when upkeep was done last in the calm
+	deciding bool  // the owner decides about peers in this step
 }
 
 // received names a message to its recipient.
@@ -298,8 +299,9 @@ func (h *host) look() {
 	h.deciding = false
 }
 
-// The failures that the weather explains, in any operation.
-var ofNetwork = []fault.Code{fault.RelayUnavailable, fault.RelayProtocolError, fault.NotRegistered}
+// The failures that the weather explains, in any operation: with a new key there
+// is no own descriptor to send until the relay was reached.
+var ofNetwork = []fault.Code{fault.RelayUnavailable, fault.RelayProtocolError, fault.NotRegistered, fault.IdentityUnavailable}
 
 // isReplay reports whether a request was refused because it came before: it is
 // made again once, and the network may double that too.

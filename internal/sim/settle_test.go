@@ -44,10 +44,16 @@ func (w *world) settle() {
 	}
 }
 
-// round is one turn of upkeep and pulling for each host.
+// round is one turn of upkeep, or of what is due meanwhile, and of pulling, for
+// each host.
 func (w *world) round(all bool) {
 	for _, h := range w.hosts {
-		h.upkeep()
+		if all || w.now-h.keptUp >= day/2 {
+			h.upkeep()
+			h.keptUp = w.now
+		} else {
+			h.expect("retry", h.retry())
+		}
 		h.look()
 	}
 	for again := true; again && w.broken == nil; { // what is sent, and then its receipts
