@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"net"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -274,6 +275,38 @@ func TestReceiveUnderANewSigningKey(t *testing.T) {
 	if err != nil || t.Context().Err() != nil {
 		t.Errorf("listening ended with %v", err)
 	}
+}
+
+// So it was with block decisions, and with the descriptor, which had a
+// kel_conflict, when upkeep went on after a registration that failed.
+func TestRegisterUnderANewSigningKeyWhenAsked(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	alice.delegate(r)
+	if d, err := alice.Block(t.Context(), bob.ACEID()); err != nil || !d.Confirmed {
+		t.Errorf("blocked %+v: %v", d, err)
+	}
+	bob.delegate(r)
+	bob.reopen(func(c *core.Config) { c.Transport = &refusingOnce{path: "/v1/register"} })
+	report, err := bob.Upkeep(t.Context())
+	if err != nil || !report.Published.Descriptor || !report.Published.Card {
+		t.Errorf("upkeep did %+v: %v", report, err)
+	}
+}
+
+// refusingOnce loses the first request to a path.
+type refusingOnce struct {
+	path string
+	done bool
+}
+
+func (f *refusingOnce) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !f.done && r.URL.Path == f.path {
+		f.done = true
+		return nil, net.ErrClosed
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // An endpoint that lost its store publishes again although its relay holds newer

@@ -102,10 +102,10 @@ func (p *publication) register(ctx context.Context) error {
 }
 
 // registered runs f, and once more after a registration when the relay answers
-// that it does not know the identity.
+// that it needs one.
 func (p *publication) registered(ctx context.Context, f func() error) error {
 	err := f()
-	if !errors.Is(err, fault.NotRegistered) {
+	if !needsRegistration(err) {
 		return err
 	}
 	if err := p.register(ctx); err != nil {
@@ -119,11 +119,20 @@ func (p *publication) registered(ctx context.Context, f func() error) error {
 // All are within TIMESTAMP_WINDOW_SECONDS.
 var conflictSteps = []int64{0, 2, 20, 120, 280}
 
+// needsRegistration reports whether the relay does not know the identity, or
+// knows its log only up to a signing key before this one, as when the
+// registration that follows a new key did not come through: then requests have a
+// future_seq, and documents a kel_conflict (07#errors).
+func needsRegistration(err error) bool {
+	remote := remoteError(err)
+	return errors.Is(err, fault.NotRegistered) || remote == string(relayapi.FutureSeq) || remote == string(fault.KELConflict)
+}
+
 // onceRegistered runs f, and once more after a registration when the relay
-// answers that it does not know the identity.
+// answers that it needs one.
 func (e *Endpoint) onceRegistered(ctx context.Context, now int64, f func() error) error {
 	err := f()
-	if !errors.Is(err, fault.NotRegistered) {
+	if !needsRegistration(err) {
 		return err
 	}
 	if _, err := e.register(ctx, now); err != nil {

@@ -92,13 +92,6 @@ func (e *Endpoint) drain(ctx context.Context, max int, on func(Event)) (PullRepo
 	return report, err
 }
 
-// needsRegistration reports whether the relay does not know the identity, or
-// knows its log only up to a signing key before this one, as when the
-// registration that follows a new key did not come through.
-func needsRegistration(err error) bool {
-	return errors.Is(err, fault.NotRegistered) || remoteError(err) == string(relayapi.FutureSeq)
-}
-
 // pullRegistered pulls, and once more after a registration when the relay needs
 // one.
 func (e *Endpoint) pullRegistered(ctx context.Context, max int, on func(delivery.Result)) (delivery.Report, error) {
