@@ -2,4 +2,7 @@
 
 package sim
 
-const shortSeeds = 25
+const (
+	shortSeeds    = 25
+	replayedSeeds = 6
+)

@@ -36,7 +36,7 @@ var (
 
 // usualSeeds are the worlds of a test without flags, some twenty seconds on one
 // core. With -short there are shortSeeds.
-const usualSeeds = 200
+const usualSeeds = 120
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // much garbage, and little that stays
@@ -91,7 +91,7 @@ func report(t *testing.T, stages *stages, p plan, w *world) {
 // TestSimIsDeterministic: a failure that is seen once can be seen again.
 func TestSimIsDeterministic(t *testing.T) {
 	stages := newStages(t)
-	for seed := uint64(1); seed <= 6; seed++ {
+	for seed := uint64(1); seed <= replayedSeeds; seed++ {
 		first, second := play(t, stages, drawPlan(seed)), play(t, stages, drawPlan(seed))
 		if slices.Equal(first.trace, second.trace) {
 			continue
