@@ -20,7 +20,7 @@ const module = "github.com/ace-toolkit/ace"
 // the test. The programs of bench/ measure the product and are no part of it.
 var layers = [][]string{
 	{"core/fault", "internal/faultdisk", "internal/spelling"},
-	{"core/wire", "core/suite", "core/ownerfile", "core/dial", "internal/failpoint"},
+	{"core/wire", "core/suite", "core/ownerfile", "core/dial", "core/sqlconn", "internal/failpoint"},
 	{"core/kel", "core/profile", "core/prekey", "core/safety", "core/store", "relaysvc/packetlog"},
 	{"core/packet", "core/descriptor", "core/profile/delegation", "core/profile/commerce", "keystore", "relaysvc/relaydb"},
 	{"core/admission", "core/relayapi"},
@@ -48,8 +48,8 @@ var owners = map[string][]string{
 	"golang.org/x/crypto":         {"core/suite", "keystore"},
 	"golang.org/x/sys":            {"core/suite", "keystore", "internal/cli"},
 	"golang.org/x/term":           {"internal/cli"},
-	"modernc.org/libc":            {"relaysvc/relaydb", "internal/faultdisk"},
-	"modernc.org/sqlite":          {"core/store", "relaysvc/relaydb", "internal/faultdisk"},
+	"modernc.org/libc":            {"core/sqlconn", "relaysvc/relaydb", "internal/faultdisk"},
+	"modernc.org/sqlite":          {"core/sqlconn", "relaysvc/relaydb", "internal/faultdisk"},
 	"github.com/spf13/cobra":      {"internal/cli"},
 	"github.com/spf13/pflag":      {"internal/cli"},
 	"github.com/BurntSushi/toml":  {"internal/cli", "relaysvc/relayconf"},
@@ -62,7 +62,7 @@ var owners = map[string][]string{
 const pureBelow = 5
 
 var (
-	impure  = []string{"core/ownerfile", "core/dial", "internal/failpoint", "core/store", "relaysvc/packetlog", "relaysvc/relaydb", "keystore"}
+	impure  = []string{"core/ownerfile", "core/dial", "core/sqlconn", "internal/failpoint", "core/store", "relaysvc/packetlog", "relaysvc/relaydb", "keystore"}
 	effects = []string{"os", "os/exec", "os/signal", "net", "net/http", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "database/sql"}
 )
 

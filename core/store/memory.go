@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -12,15 +10,11 @@ import (
 // openMemory opens a store that is in memory. All its transactions share one
 // connection, which is the database.
 func openMemory(ctx context.Context, vaultKey *suite.Seed) (*Store, error) {
-	db, err := sql.Open("sqlite", ":memory:?_txlock=immediate&_pragma=foreign_keys(ON)")
-	if err != nil {
-		return nil, coded(err)
-	}
-	db.SetMaxOpenConns(1)
-	db.SetMaxIdleConns(1) // or the database would end between two transactions
-	s := &Store{seal: sealKey(vaultKey), writer: db, reader: db}
+	s := &Store{seal: sealKey(vaultKey), writer: newPool(":memory:", "BEGIN IMMEDIATE", 1, "foreign_keys(ON)")}
+	s.reader = s.writer
 	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
+		s.writer.close()
+		return nil, err
 	}
 	return s, nil
 }

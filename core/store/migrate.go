@@ -40,8 +40,8 @@ func (tx *Tx) migrateFrom(version int) error {
 	if err != nil {
 		return fault.Wrap(fault.StorageFailed, err)
 	}
-	if err := tx.run(string(source)); err != nil {
+	if err := tx.script(string(source)); err != nil {
 		return err
 	}
-	return tx.run(fmt.Sprintf("PRAGMA user_version = %d", version+1))
+	return tx.script(fmt.Sprintf("PRAGMA user_version = %d", version+1))
 }

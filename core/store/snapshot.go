@@ -2,11 +2,9 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"net/url"
-	"path/filepath"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/sqlconn"
 )
 
 // snapshotRules make a copy of a store safe to go on from. What was open at the
@@ -46,23 +44,34 @@ const expireInSnapshot = `UPDATE outbox SET state = 'expired', abandoned = 1, se
 // moment, and makes the copy safe to go on from (see snapshotRules). Others may
 // use the store meanwhile. Codes: lock_busy, storage_failed.
 func (s *Store) Snapshot(ctx context.Context, path string, now int64) error {
-	if _, err := s.writer.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
-		return failed(ctx, err)
+	if err := s.vacuumInto(ctx, path); err != nil {
+		return err
 	}
-	db, err := openCopy(path, "journal_mode(MEMORY)", "secure_delete(ON)")
+	c, err := sqlconn.Open(sqlconn.FileURI(path), coded, "journal_mode(MEMORY)", "secure_delete(ON)")
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	if _, err := db.ExecContext(ctx, expireInSnapshot, now); err != nil {
-		return failed(ctx, err)
+	defer c.Close()
+	tx := &Tx{ctx: ctx, conn: c}
+	if err := tx.run(expireInSnapshot, now); err != nil {
+		return err
 	}
 	for _, rule := range snapshotRules {
-		if _, err := db.ExecContext(ctx, rule); err != nil {
-			return failed(ctx, err)
+		if err := tx.run(rule); err != nil {
+			return err
 		}
 	}
-	return coded(db.Close())
+	return nil
+}
+
+func (s *Store) vacuumInto(ctx context.Context, path string) error {
+	c, err := s.writer.take(ctx)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	defer s.writer.give(c)
+	tx := &Tx{ctx: ctx, conn: c, store: s}
+	return patiently(ctx, func() error { return tx.run("VACUUM INTO ?", path) })
 }
 
 // Contents is what a snapshot holds.
@@ -74,11 +83,12 @@ type Contents struct {
 // version that this program knows, that of the identity, and without seeds. It
 // changes nothing. Code: storage_failed.
 func CheckSnapshot(ctx context.Context, path, aceID string) (c Contents, err error) {
-	db, err := openCopy(path, "query_only(ON)")
+	conn, err := sqlconn.Open(sqlconn.FileURI(path), coded, "query_only(ON)")
 	if err != nil {
 		return c, err
 	}
-	defer db.Close()
+	defer conn.Close()
+	tx := &Tx{ctx: ctx, conn: conn}
 	var whole, bound string
 	var version, seeds int
 	for _, q := range []struct {
@@ -92,8 +102,8 @@ func CheckSnapshot(ctx context.Context, path, aceID string) (c Contents, err err
 		{"SELECT count(*) FROM message", &c.Messages},
 		{"SELECT count(*) FROM outbox", &c.Outgoing},
 	} {
-		if err := db.QueryRowContext(ctx, q.query).Scan(q.into); err != nil {
-			return c, failed(ctx, err)
+		if _, err := tx.get(q.query, nil, q.into); err != nil {
+			return c, err
 		}
 	}
 	switch {
@@ -107,19 +117,4 @@ func CheckSnapshot(ctx context.Context, path, aceID string) (c Contents, err err
 		return c, fault.New(fault.StorageFailed, "the copy of the store has %d seeds", seeds)
 	}
 	return c, nil
-}
-
-// openCopy opens a database that nobody else has open.
-func openCopy(path string, pragmas ...string) (*sql.DB, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fault.Wrap(fault.StorageFailed, err)
-	}
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		return nil, coded(err)
-	}
-	db.SetMaxOpenConns(1)
-	return db, nil
 }

@@ -15,45 +15,26 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/core/sqlconn"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/internal/failpoint"
 )
-
-// busyMilliseconds is how long a transaction waits for another process.
-const busyMilliseconds = 5000
-
-// maxReaders bounds the connections that read at the same time.
-const maxReaders = 4
 
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
 	path   string
 	seal   []byte // subkey that prekey seeds are sealed under
-	writer *sql.DB
-	reader *sql.DB
+	writer *pool
+	reader *pool
 	scrub  atomic.Bool // rows were deleted whose bytes have to leave the files
 	held   atomic.Bool // the receive role of a store in memory is
-}
-
-// Tx is one transaction. It is valid only inside the function it was given to.
-type Tx struct {
-	ctx   context.Context
-	tx    *sql.Tx
-	store *Store
-	scrub bool
+	closed atomic.Bool
 }
 
 // Open opens the store at path, making it and its folder when they are not
@@ -73,14 +54,13 @@ func Open(ctx context.Context, path string, vaultKey *suite.Seed) (*Store, error
 		return nil, err
 	}
 	s := &Store{path: path, seal: sealKey(vaultKey)}
-	if s.writer, err = connect(path, "immediate", 1); err != nil {
-		return nil, err
-	}
-	if s.reader, err = connect(path, "deferred", maxReaders); err != nil {
-		return nil, errors.Join(err, s.writer.Close())
-	}
+	uri := sqlconn.FileURI(path)
+	s.writer = newPool(uri, "BEGIN IMMEDIATE", 1, pragmas...)
+	s.reader = newPool(uri, "BEGIN", maxReaders, append(pragmas, "query_only(1)")...)
 	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(err, s.reader.Close(), s.writer.Close())
+		s.reader.close()
+		s.writer.close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -133,27 +113,14 @@ func (s *Store) prepare(ctx context.Context) error {
 	return s.Scrub(ctx)
 }
 
-func connect(path, lock string, connections int) (*sql.DB, error) {
-	pragmas := url.Values{"_txlock": {lock}, "_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", busyMilliseconds),
-		"journal_mode(WAL)",
-		"synchronous(FULL)",
-		"foreign_keys(ON)",
-		"secure_delete(ON)",
-	}}
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: pragmas.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		return nil, coded(err)
-	}
-	db.SetMaxOpenConns(connections)
-	return db, nil
-}
-
-// Close scrubs and closes the store.
+// Close scrubs and closes the store, when the transactions under way have ended.
 func (s *Store) Close() error {
-	scrubbed := s.Scrub(context.Background())
-	err := errors.Join(scrubbed, coded(s.reader.Close()), coded(s.writer.Close()))
+	if s.closed.Swap(true) {
+		return nil
+	}
+	err := s.Scrub(context.Background())
+	s.reader.close()
+	s.writer.close()
 	clear(s.seal)
 	return err
 }
@@ -161,7 +128,20 @@ func (s *Store) Close() error {
 // Update runs f in a transaction that may write and commits it unless f fails.
 // An error of f is returned as it is; what f changed is then undone.
 func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
-	return s.run(ctx, s.writer, f)
+	return s.run(ctx, s.writer, func(tx *Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		failpoint.Here(failpoint.Save)
+		if err := tx.commit(); err != nil {
+			return err
+		}
+		failpoint.Here(failpoint.Saved)
+		if tx.scrub {
+			s.scrub.Store(true)
+		}
+		return nil
+	})
 }
 
 // View runs f in a transaction that sees one state of the store.
@@ -169,29 +149,18 @@ func (s *Store) View(ctx context.Context, f func(*Tx) error) error {
 	return s.run(ctx, s.reader, f)
 }
 
-func (s *Store) run(ctx context.Context, db *sql.DB, f func(*Tx) error) error {
-	begun, err := db.BeginTx(ctx, nil)
+// run runs f in a transaction, and undoes what f has not committed.
+func (s *Store) run(ctx context.Context, p *pool, f func(*Tx) error) error {
+	c, err := p.take(ctx)
 	if err != nil {
 		return failed(ctx, err)
 	}
-	defer begun.Rollback()
-	tx := &Tx{ctx: ctx, tx: begun, store: s}
-	if err := f(tx); err != nil {
-		return err
-	}
-	if db == s.writer {
-		failpoint.Here(failpoint.Save)
-	}
-	if err := begun.Commit(); err != nil {
+	defer p.give(c)
+	if err := patiently(ctx, func() error { return c.Command(p.begin) }); err != nil {
 		return failed(ctx, err)
 	}
-	if db == s.writer {
-		failpoint.Here(failpoint.Saved)
-	}
-	if tx.scrub {
-		s.scrub.Store(true)
-	}
-	return nil
+	defer rollback(c)
+	return f(&Tx{ctx: ctx, conn: c, store: s})
 }
 
 // Scrub empties the write-ahead log when seeds were deleted since the last
@@ -200,68 +169,25 @@ func (s *Store) run(ctx context.Context, db *sql.DB, f func(*Tx) error) error {
 // A reader of another process can keep it from that; the next Scrub tries
 // again. Code: storage_failed.
 func (s *Store) Scrub(ctx context.Context) error {
-	if !s.scrub.Load() {
+	if s.path == "" || !s.scrub.Load() {
 		return nil
 	}
-	var busy, pages, moved int
-	err := s.writer.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
+	c, err := s.writer.take(ctx)
 	if err != nil {
-		if isBusy(err) {
-			return nil
-		}
 		return failed(ctx, err)
 	}
-	if busy == 0 {
+	defer s.writer.give(c)
+	truncated, err := truncateLog(ctx, c)
+	switch {
+	case sqlconn.IsBusy(err):
+		return nil
+	case err != nil:
+		return failed(ctx, err)
+	case truncated:
 		s.scrub.Store(false)
 	}
 	return nil
 }
-
-// exec runs a statement and returns how many rows it changed.
-func (tx *Tx) exec(query string, args ...any) (int64, error) {
-	res, err := tx.tx.ExecContext(tx.ctx, query, args...)
-	if err != nil {
-		return 0, failed(tx.ctx, err)
-	}
-	n, err := res.RowsAffected()
-	return n, failed(tx.ctx, err)
-}
-
-// run is exec for callers that do not count.
-func (tx *Tx) run(query string, args ...any) error {
-	_, err := tx.exec(query, args...)
-	return err
-}
-
-// get scans the one row of a query and reports whether there is one.
-func (tx *Tx) get(query string, args []any, into ...any) (bool, error) {
-	err := tx.tx.QueryRowContext(tx.ctx, query, args...).Scan(into...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, failed(tx.ctx, err)
-}
-
-// rows collects the rows of a query, each read by scan.
-func rows[T any](tx *Tx, scan func(row scanner) (T, error), query string, args ...any) ([]T, error) {
-	found, err := tx.tx.QueryContext(tx.ctx, query, args...)
-	if err != nil {
-		return nil, failed(tx.ctx, err)
-	}
-	defer found.Close()
-	var out []T
-	for found.Next() {
-		v, err := scan(found)
-		if err != nil {
-			return nil, failed(tx.ctx, err)
-		}
-		out = append(out, v)
-	}
-	return out, failed(tx.ctx, found.Err())
-}
-
-// scanner is a row of a query.
-type scanner interface{ Scan(into ...any) error }
 
 // failed gives err its code, unless it is the end of the caller's context.
 func failed(ctx context.Context, err error) error {
@@ -277,17 +203,8 @@ func coded(err error) error {
 		return nil
 	case fault.CodeOf(err) != "":
 		return err
-	case isBusy(err):
+	case sqlconn.IsBusy(err):
 		return fault.Wrapf(fault.LockBusy, err, "store is in use by another process")
 	}
 	return fault.Wrapf(fault.StorageFailed, err, "store")
-}
-
-func isBusy(err error) bool {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	primary := e.Code() & 0xff
-	return primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED
 }

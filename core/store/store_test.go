@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver that the tests open files with
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
@@ -178,6 +181,44 @@ func TestEndOfContextIsNoStorageFailure(t *testing.T) {
 	if err := s.Update(ctx, func(*store.Tx) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
+}
+
+// One process writes at a time; the end of its context ends the wait of another.
+func TestOneWriterAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ace", "store.db")
+	key := suite.NewSeed()
+	a, b := open(t, path, key), open(t, path, key)
+	update(t, a, func(*store.Tx) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := b.Update(ctx, func(*store.Tx) error { return errors.New("two writers at a time") })
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waited: %v", err)
+		}
+		return nil
+	})
+	update(t, b, func(tx *store.Tx) error { return tx.SetName(alice, "al") })
+}
+
+// What a transaction has changed when its context ends is undone.
+func TestEndOfContextUndoes(t *testing.T) {
+	s := newStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Update(ctx, func(tx *store.Tx) error {
+		err := tx.SetName(alice, "al")
+		cancel()
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	update(t, s, func(tx *store.Tx) error {
+		name, err := tx.Name(alice)
+		if name != "" {
+			t.Errorf("name %q", name)
+		}
+		return err
+	})
 }
 
 func TestTwoProcessesShareAStore(t *testing.T) {

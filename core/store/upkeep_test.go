@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	_ "modernc.org/sqlite" // the driver that the tests open files with
+
 	"github.com/ace-toolkit/ace/core/suite"
 )
 
@@ -22,7 +24,7 @@ func TestUpkeepReadsOnlyWhatIsDue(t *testing.T) {
 		selectStarted: "outbox_started", selectPending: "outbox_due",
 	} {
 		found := false
-		for _, step := range plan(t, s.reader, query) {
+		for _, step := range plan(t, s, query) {
 			found = found || strings.HasPrefix(step, "SEARCH") && strings.Contains(step, index)
 			if strings.HasPrefix(step, "SCAN") {
 				t.Errorf("%s: %s", query, step)
@@ -34,22 +36,16 @@ func TestUpkeepReadsOnlyWhatIsDue(t *testing.T) {
 	}
 }
 
-func plan(t *testing.T, db *sql.DB, query string) (steps []string) {
+func plan(t *testing.T, s *Store, query string) (steps []string) {
 	t.Helper()
-	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, parent, unused int
-		var step string
-		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-			t.Fatal(err)
-		}
-		steps = append(steps, step)
-	}
-	if err := rows.Err(); err != nil || len(steps) == 0 {
+	err := s.View(t.Context(), func(tx *Tx) (err error) {
+		steps, err = rows(tx, func(r scanner) (step string, err error) {
+			var id, parent, unused int
+			return step, r.Scan(&id, &parent, &unused, &step)
+		}, "EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
+		return err
+	})
+	if err != nil || len(steps) == 0 {
 		t.Fatalf("no plan: %v", err)
 	}
 	return steps
