@@ -15,41 +15,18 @@ type Page struct {
 
 // ReceivePage processes entries in stream order, stopping behind the first that
 // ends in retry or hold, and says through which the longest prefix with final
-// dispositions goes (06#receive-pipeline, Acknowledgement). The clock is read
-// once for each entry, and on is called with each result. Deleted seeds are gone
+// dispositions goes (06#receive-pipeline, Acknowledgement). Entries behind that
+// one may have been processed with it; they come again as duplicates. The clock
+// is read once for each entry, and on is called with each result. Deleted seeds are gone
 // from the files when it returns, as far as [store.Store.Scrub] gets. The page is
 // valid also beside an error: what it says to acknowledge may be.
 func (n *Node) ReceivePage(ctx context.Context, entries []Entry, clock func() int64, on func(Result)) (Page, error) {
-	page, err := n.settle(ctx, entries, clock, n.receive, on)
+	s := &settling{n: n, clock: clock, receive: n.receive, on: on}
+	err := s.run(ctx, entries)
 	if scrubErr := n.store.Scrub(context.WithoutCancel(ctx)); err == nil {
 		err = scrubErr
 	}
-	return page, err
-}
-
-// receiver processes one entry.
-type receiver func(ctx context.Context, e Entry, now int64) (Result, error)
-
-func (n *Node) settle(ctx context.Context, entries []Entry, clock func() int64, receive receiver, on func(Result)) (Page, error) {
-	var page Page
-	for _, e := range entries {
-		now := clock()
-		r, err := receive(ctx, e, now)
-		if err == nil {
-			err = n.countFetch(ctx, e, &r, now)
-		}
-		// What is durable is told, also when the entry is to be fetched again.
-		on(r)
-		if err != nil {
-			return page, err
-		}
-		page.Last = r.Outcome
-		if !r.Outcome.Final() {
-			return page, nil
-		}
-		page.Through = e.StreamID
-	}
-	return page, nil
+	return s.page, err
 }
 
 // countFetch counts a fetch that ended in retry and quarantines the entry at
@@ -77,12 +54,12 @@ func (n *Node) countFetch(ctx context.Context, e Entry, r *Result, now int64) er
 // forgetFetches clears the count of an entry that came to its end. Most have
 // none, and looking costs no write.
 func (n *Node) forgetFetches(ctx context.Context, streamID string) error {
-	var counts map[string]int64
+	var retried bool
 	err := n.store.View(ctx, func(tx *store.Tx) (err error) {
-		counts, err = tx.Retries()
+		retried, err = tx.Retried(streamID)
 		return err
 	})
-	if err != nil || counts[streamID] == 0 {
+	if err != nil || !retried {
 		return err
 	}
 	return n.store.Update(ctx, func(tx *store.Tx) error { return tx.ClearRetries(streamID) })

@@ -15,13 +15,16 @@ var (
 
 // TestOnlySettle is ReceivePage with the outcome of each entry given.
 func (n *Node) TestOnlySettle(ctx context.Context, ids []string, now int64, outcome func(id string) Outcome) (Page, error) {
-	entries := make([]Entry, len(ids))
-	for i, id := range ids {
-		entries[i] = Entry{StreamID: id, Packet: wire.NewObject()}
-	}
-	return n.settle(ctx, entries, func() int64 { return now }, func(_ context.Context, e Entry, _ int64) (Result, error) {
+	s := &settling{n: n, clock: func() int64 { return now }, on: func(Result) {}}
+	s.receive = func(_ context.Context, e Entry, _ int64) (Result, error) {
 		return Result{Outcome: outcome(e.StreamID)}, nil
-	}, func(Result) {})
+	}
+	for _, id := range ids {
+		if err := s.alone(ctx, Entry{StreamID: id, Packet: wire.NewObject()}); err != nil || s.ended {
+			return s.page, err
+		}
+	}
+	return s.page, nil
 }
 
 // TestOnlyReceiveCandidate takes a stranger's packet through the pipeline, and

@@ -1,8 +1,6 @@
 package delivery
 
 import (
-	"context"
-
 	"github.com/ace-toolkit/ace/core/prekey"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -56,21 +54,16 @@ func destroyIssuer(i prekey.Issuer) {
 }
 
 // offer returns the public key that the next packet to a peer, signed at t,
-// carries. It is stored when offer returns, so before that packet is posted
-// (04#peer-prekeys).
-func (n *Node) offer(ctx context.Context, peer string, t, now int64) (publicKey []byte, err error) {
-	err = n.store.Update(ctx, func(tx *store.Tx) error {
-		before, err := loadIssuer(tx, peer)
-		if err != nil {
-			return err
-		}
-		defer destroyIssuer(before)
-		after, carried, deleted := before.Offer(now, t)
-		defer destroyIssuer(after)
-		publicKey = carried.PublicKey
-		return saveIssuer(tx, before, after, deleted)
-	})
-	return publicKey, err
+// carries. That packet is posted once tx has committed (04#peer-prekeys).
+func offer(tx *store.Tx, peer string, t, now int64) (publicKey []byte, err error) {
+	before, err := loadIssuer(tx, peer)
+	if err != nil {
+		return nil, err
+	}
+	defer destroyIssuer(before)
+	after, carried, deleted := before.Offer(now, t)
+	defer destroyIssuer(after)
+	return carried.PublicKey, saveIssuer(tx, before, after, deleted)
 }
 
 // LoadPublished returns the prekey of the identity's descriptor with the

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/packet"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -20,7 +21,12 @@ func isCore(messageType string) bool {
 // route no receipt is sent, which is no failure. The error is a transient one:
 // the packet is then processed again.
 func (n *Node) sendReceipt(ctx context.Context, to string, body ReceiptBody, now int64) error {
-	err := n.tryReceipt(ctx, to, body, now)
+	return receiptFailure(ctx, n.tryReceipt(ctx, to, body, now))
+}
+
+// receiptFailure returns what a failure to send a receipt means for the packet
+// that it answers: nothing, unless it may be sent later.
+func receiptFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -38,38 +44,73 @@ func (n *Node) tryReceipt(ctx context.Context, to string, body ReceiptBody, now 
 	if p, err = n.ensureAgent(ctx, p, now); err != nil {
 		return err
 	}
-	permit, renewal, err := n.receiptPermits(ctx, p, now)
+	var r *outgoingReceipt
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		r, err = n.prepareReceipt(tx, p, body, now)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if renewal != nil {
-		body.Permit = renewal.Value()
+	return n.postReceipt(ctx, r)
+}
+
+// outgoingReceipt is a receipt of which everything is stored that has to be
+// before it leaves.
+type outgoingReceipt struct {
+	to      peer // with the descriptor to encrypt to
+	content packet.Content
+	key     *suite.EncapsulationKey
+	t       int64             // signed with
+	permit  *admission.Permit // of the peer, nil for none
+	renewal *admission.Permit // that it carries, nil for none
+}
+
+// prepareReceipt makes a receipt for a peer whose descriptor may be encrypted
+// to, and stores the peer prekey that it offers.
+func (n *Node) prepareReceipt(tx *store.Tx, p peer, body ReceiptBody, now int64) (*outgoingReceipt, error) {
+	r := &outgoingReceipt{to: p, t: n.id.SigningTime(now)}
+	var err error
+	if r.permit, r.renewal, err = n.receiptPermits(tx, p, now); err != nil {
+		return nil, err
 	}
-	content := n.coreContent(profile.ReceiptType, body.Value())
-	sealed, err := n.seal(ctx, to, suite.NewMessageID(), content, p.agent.Prekey, now)
+	if r.renewal != nil {
+		body.Permit = r.renewal.Value()
+	}
+	r.content = n.coreContent(profile.ReceiptType, body.Value())
+	if r.key, err = encapsulationKey(p.id, p.agent.Prekey); err != nil {
+		return nil, err
+	}
+	r.content.Prekey, err = offer(tx, p.id, r.t, now)
+	return r, err
+}
+
+// postReceipt seals and posts a receipt, and records the permit it carries as
+// issued.
+func (n *Node) postReceipt(ctx context.Context, r *outgoingReceipt) error {
+	plaintext, err := r.content.Canonical()
 	if err != nil {
 		return err
 	}
-	if _, err := n.post(ctx, p.agent.Relays, sealed, permit); err != nil {
+	sealed, err := packet.Seal(n.id, r.to.id, suite.NewMessageID(), r.t, plaintext, r.key)
+	if err != nil {
 		return err
 	}
-	return n.recordIssued(ctx, to, renewal)
+	if _, err := n.post(ctx, r.to.agent.Relays, sealed, r.permit); err != nil {
+		return err
+	}
+	return n.recordIssued(ctx, r.to.id, r.renewal)
 }
 
 // receiptPermits returns the permit to present and the renewal to include, each
 // nil for none (05#delivery-permits, Renewal). 05 is silent on a peer that was
 // never issued a permit; an admitted one gets its first that way.
-func (n *Node) receiptPermits(ctx context.Context, p peer, now int64) (held, renewal *admission.Permit, err error) {
-	var renew bool
-	err = n.store.View(ctx, func(tx *store.Tx) error {
-		if held, err = n.heldPermit(tx, p, now); err != nil {
-			return err
-		}
-		issued, due, err := n.issuedPermit(tx, p.id, now)
-		renew = due && (issued != nil || p.state() == admission.Admitted)
-		return err
-	})
-	if err != nil || !renew {
+func (n *Node) receiptPermits(tx *store.Tx, p peer, now int64) (held, renewal *admission.Permit, err error) {
+	if held, err = n.heldPermit(tx, p, now); err != nil {
+		return nil, nil, err
+	}
+	issued, due, err := n.issuedPermit(tx, p.id, now)
+	if err != nil || !due || issued == nil && p.state() != admission.Admitted {
 		return held, nil, err
 	}
 	renewal, err = n.issue(p.id, now)

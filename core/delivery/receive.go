@@ -17,6 +17,7 @@ import (
 type incoming struct {
 	n   *Node
 	now int64
+	tx  *store.Tx // of the chunk that it is part of, nil for a packet by itself
 
 	packet    *packet.Packet
 	sender    peer       // as the store held it at step 2
@@ -38,12 +39,28 @@ type incoming struct {
 	accept bool // step 10 accepted a contact request: the reply is due
 }
 
-// Receive takes one packet through the pipeline of 06#receive-pipeline, all but
+// receive takes one packet through the pipeline of 06#receive-pipeline, all but
 // the acknowledgement. The error is the end of ctx or a failure to record the
 // outcome; every other failure is the outcome of the packet.
 func (n *Node) receive(ctx context.Context, e Entry, now int64) (Result, error) {
 	in := &incoming{n: n, now: now}
 	return in.finish(ctx, in.run(ctx, e.Packet))
+}
+
+// view runs f in the transaction of the chunk, or in one of its own.
+func (in *incoming) view(ctx context.Context, f func(*store.Tx) error) error {
+	if in.tx != nil {
+		return f(in.tx)
+	}
+	return in.n.store.View(ctx, f)
+}
+
+// update is view for what writes.
+func (in *incoming) update(ctx context.Context, f func(*store.Tx) error) error {
+	if in.tx != nil {
+		return f(in.tx)
+	}
+	return in.n.store.Update(ctx, f)
 }
 
 // run is steps 1 to 3, which decide how the rest goes.
@@ -126,12 +143,21 @@ func (in *incoming) authenticateCandidate(ctx context.Context) error {
 
 // finish turns the end of the pipeline into a result and makes step 11.
 func (in *incoming) finish(ctx context.Context, err error) (Result, error) {
+	if err := in.conclude(ctx, err); err != nil {
+		return in.result, err
+	}
+	err = in.answer(ctx)
+	return in.result, err
+}
+
+// conclude turns the end of the pipeline into a result.
+func (in *incoming) conclude(ctx context.Context, err error) error {
 	r := &in.result
 	if in.packet != nil {
 		r.MessageID, r.From = in.packet.MessageID, in.packet.From
 	}
 	if ctx.Err() != nil {
-		return *r, ctx.Err()
+		return ctx.Err()
 	}
 	var s *stop
 	switch {
@@ -143,12 +169,9 @@ func (in *incoming) finish(ctx context.Context, err error) (Result, error) {
 		r.Outcome, r.Code = Retry, fault.CodeOf(err) // step 10: storage failure
 	}
 	if r.Outcome == Dropped || r.Outcome == Rejected {
-		if err := in.audit(ctx); err != nil {
-			return *r, err
-		}
+		return in.audit(ctx)
 	}
-	err = in.answer(ctx)
-	return *r, err
+	return nil
 }
 
 // answer is step 11: the receipt, or the reply to a contact request that was
@@ -162,12 +185,16 @@ func (in *incoming) answer(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	err := in.n.sendReceipt(ctx, in.packet.From, body, in.now)
+	return in.answered(ctx, in.n.sendReceipt(ctx, in.packet.From, body, in.now))
+}
+
+// answered takes in how sending the receipt ended.
+func (in *incoming) answered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		r.Outcome, r.Code = Retry, fault.CodeOf(err)
+		in.result.Outcome, in.result.Code = Retry, fault.CodeOf(err)
 	}
 	return nil
 }
@@ -195,7 +222,7 @@ func (in *incoming) receiptBody() (body ReceiptBody, due bool) {
 
 func (in *incoming) audit(ctx context.Context) error {
 	r := in.result
-	return in.n.store.Update(ctx, func(tx *store.Tx) error {
+	return in.update(ctx, func(tx *store.Tx) error {
 		return tx.AddAudit(store.Audit{At: in.now, MessageID: r.MessageID, Peer: r.From, Outcome: string(r.Outcome), Code: string(r.Code)})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/packet"
+	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -15,12 +16,16 @@ import (
 // large), invalid_argument (the prekey cannot be encapsulated to),
 // identity_unavailable, storage_failed, lock_busy.
 func (n *Node) seal(ctx context.Context, to, messageID string, c packet.Content, prekey []byte, now int64) (*packet.Packet, error) {
-	key, err := suite.ParseEncapsulationKey(prekey)
+	key, err := encapsulationKey(to, prekey)
 	if err != nil {
-		return nil, fault.Wrapf(fault.InvalidArgument, err, "prekey of %s", to)
+		return nil, err
 	}
 	t := n.id.SigningTime(now)
-	if c.Prekey, err = n.offer(ctx, to, t, now); err != nil {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		c.Prekey, err = offer(tx, to, t, now)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	plaintext, err := c.Canonical()
@@ -28,6 +33,11 @@ func (n *Node) seal(ctx context.Context, to, messageID string, c packet.Content,
 		return nil, err
 	}
 	return packet.Seal(n.id, to, messageID, t, plaintext, key)
+}
+
+func encapsulationKey(peer string, prekey []byte) (*suite.EncapsulationKey, error) {
+	key, err := suite.ParseEncapsulationKey(prekey)
+	return key, fault.Wrapf(fault.InvalidArgument, err, "prekey of %s", peer)
 }
 
 // post hands a packet to relays in order until one takes it, and returns that

@@ -29,8 +29,10 @@ func (in *incoming) decode(raw wire.Value) error {
 }
 
 func (in *incoming) loadSender(ctx context.Context) (err error) {
-	in.sender, err = in.n.viewPeer(ctx, in.packet.From, in.now)
-	return err
+	return in.view(ctx, func(tx *store.Tx) error {
+		in.sender, err = in.n.loadPeer(tx, in.packet.From, in.now)
+		return err
+	})
 }
 
 // refreshPin is step 3. It reports whether the pin cannot authenticate the
@@ -42,6 +44,9 @@ func (in *incoming) refreshPin(ctx context.Context) (behind bool, err error) {
 	}
 	if !in.isBehind(in.sender.pin) {
 		return false, nil
+	}
+	if in.tx != nil {
+		return false, errAlone
 	}
 	if err := in.claimRefresh(ctx); err != nil {
 		return false, err
@@ -98,7 +103,7 @@ func (in *incoming) checkWindow() error {
 // open is step 6.
 func (in *incoming) open(ctx context.Context) error {
 	var key *suite.DecapsulationKey
-	err := in.n.store.View(ctx, func(tx *store.Tx) (err error) {
+	err := in.view(ctx, func(tx *store.Tx) (err error) {
 		key, in.peerKey, err = openingKey(tx, in.packet.Prekey, in.packet.From, in.now)
 		return err
 	})
@@ -184,6 +189,9 @@ func (in *incoming) checkReceipt(ctx context.Context) (err error) {
 	if err != nil || !asks {
 		return err
 	}
+	if in.tx != nil {
+		return errAlone
+	}
 	if p, err := in.n.refreshed(ctx, in.sender, in.now); err == nil {
 		in.current = p.agent.PrekeyID
 	}
@@ -191,7 +199,7 @@ func (in *incoming) checkReceipt(ctx context.Context) (err error) {
 }
 
 func (in *incoming) receiptAsksForDescriptor(ctx context.Context) (asks bool, err error) {
-	err = in.n.store.View(ctx, func(tx *store.Tx) error {
+	err = in.view(ctx, func(tx *store.Tx) error {
 		verdict, err := in.n.seen.Judge(tx, in.seen())
 		if err != nil || verdict != VerdictNew {
 			return err
@@ -212,7 +220,7 @@ func (in *incoming) receiptAsksForDescriptor(ctx context.Context) (asks bool, er
 // packet's signature under the log of that source (06#receive-pipeline).
 func (in *incoming) authenticateContact(ctx context.Context) error {
 	var setting string
-	err := in.n.store.View(ctx, func(tx *store.Tx) (err error) {
+	err := in.view(ctx, func(tx *store.Tx) (err error) {
 		setting, err = in.n.contactSetting(tx)
 		return err
 	})
@@ -310,7 +318,7 @@ func (in *incoming) commit(ctx context.Context, judged error) error {
 	if judged != nil && !errors.As(judged, &s) {
 		return judged
 	}
-	err := in.n.store.Update(ctx, func(tx *store.Tx) error {
+	err := in.update(ctx, func(tx *store.Tx) error {
 		if in.recovery != nil {
 			if err := in.restore(tx); errors.As(err, &s) {
 				judged = err // before what step 8 says: the sender is not recorded

@@ -27,6 +27,12 @@ func (tx *Tx) ClearRetries(streamID string) error {
 	return tx.run("DELETE FROM fetch WHERE stream_id = ?", streamID)
 }
 
+// Retried reports whether fetches of an entry are counted.
+func (tx *Tx) Retried(streamID string) (bool, error) {
+	var n int64
+	return tx.get("SELECT retries FROM fetch WHERE stream_id = ?", []any{streamID}, &n)
+}
+
 // Retries returns the counts by stream ID.
 func (tx *Tx) Retries() (map[string]int64, error) {
 	type count struct {
