@@ -34,8 +34,8 @@ func newConnectCmd(a *app) *cobra.Command {
 }
 
 // check refuses what no peer could be sent, and completes a short profile name.
-func (o *connectOptions) check() error {
-	profiles, err := enabledProfiles([]string{o.profile})
+func (o *connectOptions) check(known vocabulary) error {
+	profiles, err := known.named([]string{o.profile})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,11 @@ func (o *connectOptions) check() error {
 }
 
 func runConnect(ctx context.Context, a *app, typed string, o connectOptions) error {
-	if err := o.check(); err != nil {
+	_, known, err := a.vocabulary()
+	if err != nil {
+		return err
+	}
+	if err := o.check(known); err != nil {
 		return err
 	}
 	s, err := a.open(ctx)

@@ -388,7 +388,7 @@ func (r *recovery) settingsServed() settings {
 	if d := r.own.Descriptor; d != nil {
 		s.Profiles = []string{}
 		for _, p := range d.Profiles {
-			if _, err := enabledProfiles([]string{p.ID}); err == nil {
+			if _, err := official().named([]string{p.ID}); err == nil {
 				s.Profiles = append(s.Profiles, p.ID)
 			}
 		}

@@ -144,7 +144,7 @@ func (a *app) newSettings(ctx context.Context, o *initOptions) (settings, error)
 	if s.Contact != descriptor.ContactOpen && s.Contact != descriptor.ContactClosed {
 		return s, usagef("--contact is open or closed, not %q", o.contact)
 	}
-	profiles, err := enabledProfiles(o.profiles)
+	profiles, err := official().named(o.profiles)
 	if err != nil {
 		return s, err
 	}
@@ -152,7 +152,7 @@ func (a *app) newSettings(ctx context.Context, o *initOptions) (settings, error)
 	for _, m := range profiles {
 		s.Profiles = append(s.Profiles, m.ID)
 	}
-	accepted, err := enabledProfiles(o.accept)
+	accepted, err := official().named(o.accept)
 	if err != nil {
 		return s, err
 	}

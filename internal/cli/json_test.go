@@ -87,6 +87,7 @@ func TestJSONContract(t *testing.T) {
 	do("profile", "show", "commerce")
 	do("--as", "alice", "profile", "install", "delegation")
 	do("--as", "alice", "profile", "remove", "delegation", "--yes")
+	do("profile", "new", "example:note:1")
 	do("profile", "digest", s.write("manifest.json", manifest))
 	do("explain")
 	do("explain", "kel_conflict")

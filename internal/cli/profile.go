@@ -16,7 +16,7 @@ import (
 
 func newProfileCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "profile", Short: "Show and enable the message vocabularies"},
-		newProfileListCmd(a), newProfileShowCmd(a), newProfileInstallCmd(a), newProfileRemoveCmd(a), newProfileDigestCmd(a))
+		newProfileListCmd(a), newProfileShowCmd(a), newProfileInstallCmd(a), newProfileRemoveCmd(a), newProfileNewCmd(a), newProfileDigestCmd(a))
 }
 
 func newProfileListCmd(a *app) *cobra.Command {
@@ -58,14 +58,12 @@ func (r profileList) text(p *page) {
 }
 
 func runProfileList(a *app) error {
-	var id *identity
-	if name, err := a.identityName(); err == nil {
-		if id, err = a.openIdentity(name); err != nil {
-			return err
-		}
+	id, known, err := a.vocabulary()
+	if err != nil {
+		return err
 	}
 	answer := profileList{}
-	for _, m := range profile.Official() {
+	for _, m := range known {
 		var enabled *bool
 		if id != nil {
 			is := m.ID == profile.CoreID || slices.Contains(id.settings.Profiles, m.ID)
@@ -74,6 +72,21 @@ func runProfileList(a *app) error {
 		answer = append(answer, newProfileLine(m, enabled))
 	}
 	return a.print(answer)
+}
+
+// vocabulary returns the profiles that the identity knows, with it, or the
+// official ones and nil where it is not clear which identity is meant.
+func (a *app) vocabulary() (*identity, vocabulary, error) {
+	name, err := a.identityName()
+	if err != nil {
+		return nil, official(), nil
+	}
+	id, err := a.openIdentity(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := id.settings.vocabulary()
+	return id, known, err
 }
 
 // profileAnswer shows one manifest.
@@ -118,7 +131,11 @@ func showManifest(m *profile.Manifest) (profileAnswer, error) {
 }
 
 func runProfileShow(a *app, name string) error {
-	m, ok := officialProfile(name)
+	_, known, err := a.vocabulary()
+	if err != nil {
+		return err
+	}
+	m, ok := known.profile(name)
 	if !ok {
 		return hintf(usagef("no profile %q", name), "ace profile list shows those there are")
 	}
@@ -166,34 +183,6 @@ func parseManifest(text []byte) (*profile.Manifest, error) {
 		}
 	}
 	return nil, err
-}
-
-// officialProfile finds a profile by its ID or by the short name in it: text
-// for ace:text:1.
-func officialProfile(name string) (*profile.Manifest, bool) {
-	for _, m := range profile.Official() {
-		if m.ID == name || m.ID == "ace:"+name+":1" {
-			return m, true
-		}
-	}
-	return nil, false
-}
-
-// enabledProfiles returns the manifests of the named profiles. Core is always
-// enabled and cannot be named.
-func enabledProfiles(names []string) ([]*profile.Manifest, error) {
-	var found []*profile.Manifest
-	for _, name := range names {
-		m, ok := officialProfile(name)
-		if !ok || m.ID == profile.CoreID {
-			return nil, hintf(usagef("the profile %q cannot be enabled", name), "text, delegation and commerce can")
-		}
-		named := func(f *profile.Manifest) bool { return f.ID == m.ID }
-		if !slices.ContainsFunc(found, named) { // named twice is named once
-			found = append(found, m)
-		}
-	}
-	return found, nil
 }
 
 // profileText is the profile of plain messages and the type of its only one.

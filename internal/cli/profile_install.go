@@ -2,73 +2,149 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 )
 
 func newProfileInstallCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "install ID",
-		Short: "Enable an official profile for an identity",
-		Long: `Enable an official profile for an identity, by its ID or its short name. Others
-learn of it with the next ace publish.`,
-		Example: "  ace profile install commerce && ace publish",
+		Use:   "install ID|FILE|-",
+		Short: "Enable a profile for an identity",
+		Long: `Enable a profile for an identity: an official one by its ID or its short name, or
+one of a third party from the FILE with its manifest. Others learn of it with
+the next ace publish.
+
+A manifest is data: it says what messages look like and runs nothing. Nothing
+that a peer or a relay sends can install one.`,
+		Example: `  ace profile install commerce && ace publish
+  ace profile install note.json && ace publish`,
 	}
-	return a.leaf(c, 1, 1, []any{profileLine{}}, func(_ context.Context, args []string) error {
-		return a.changeProfiles(args[0], func(enabled []string, id string) ([]string, error) {
-			if slices.Contains(enabled, id) {
-				return enabled, nil
-			}
-			return append(enabled, id), nil
-		})
-	})
+	return a.leaf(c, 1, 1, []any{profileLine{}}, func(_ context.Context, args []string) error { return runProfileInstall(a, args[0]) })
 }
 
 func newProfileRemoveCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove ID",
 		Short: "Disable a profile of an identity",
-		Long: `Disable a profile of an identity: its messages are rejected from then on. What was
-received and the state of threads stay. Others learn of it with the next ace
-publish.`,
+		Long: `Disable a profile of an identity: its messages are rejected from then on, and the
+manifest of a third party is forgotten. What was received and the state of
+threads stay. Others learn of it with the next ace publish.`,
 	}
-	return a.leaf(c, 1, 1, []any{profileLine{}}, func(ctx context.Context, args []string) error {
-		return a.changeProfiles(args[0], func(enabled []string, id string) ([]string, error) {
-			if !slices.Contains(enabled, id) {
-				return enabled, nil
-			}
-			keep := slices.DeleteFunc(slices.Clone(enabled), func(e string) bool { return e == id })
-			return keep, a.confirm(ctx, "Messages of "+id+" will be rejected: disable it?")
-		})
-	})
+	return a.leaf(c, 1, 1, []any{profileLine{}}, func(ctx context.Context, args []string) error { return runProfileRemove(ctx, a, args[0]) })
 }
 
-// changeProfiles changes which profiles the identity has enabled. A profile whose
-// requests were accepted by themselves is not accepted when it is disabled.
-func (a *app) changeProfiles(name string, change func(enabled []string, id string) ([]string, error)) error {
-	named, err := enabledProfiles([]string{name})
-	if err != nil {
-		return err
-	}
-	m := named[0]
+func runProfileInstall(a *app, name string) error {
 	id, err := a.identity()
 	if err != nil {
 		return err
 	}
 	s := &id.settings
-	if s.Profiles, err = change(s.Profiles, m.ID); err != nil {
+	known, err := s.vocabulary()
+	if err != nil {
 		return err
 	}
-	enabled := slices.Contains(s.Profiles, m.ID)
-	if !enabled {
-		delete(s.Accept, m.ID)
+	m, ok := known.profile(name)
+	if !ok {
+		if m, err = a.readManifest(name); err != nil {
+			return err
+		}
+	}
+	if m.ID == profile.CoreID {
+		return usagef("the profile %s is always enabled", m.ID)
+	}
+	if err := s.install(known, m); err != nil {
+		return err
 	}
 	if err := s.write(id.store.Dir()); err != nil {
 		return err
 	}
+	enabled := true
+	return a.print(newProfileLine(m, &enabled))
+}
+
+// readManifest reads a manifest from a file that the owner names.
+func (a *app) readManifest(name string) (*profile.Manifest, error) {
+	text, err := a.readArg(name, manifestLimit, fault.InvalidArgument)
+	if err != nil {
+		return nil, hintf(err, "ace profile list shows the profiles that have a name; any other needs the file with its manifest")
+	}
+	return parseManifest(text)
+}
+
+// maxProfiles is how many profiles a descriptor can list (04#fields).
+const maxProfiles = 32
+
+// install enables a profile. Code: invalid_argument for one that does not go with
+// those that are enabled.
+func (s *settings) install(known vocabulary, m *profile.Manifest) error {
+	if same, ok := known.profile(m.ID); ok && same.Digest != m.Digest {
+		return hintf(fault.New(fault.InvalidArgument, "another manifest with the ID %s is installed", m.ID), "ace profile remove %s first", m.ID)
+	}
+	if slices.Contains(s.Profiles, m.ID) {
+		return nil
+	}
+	set := profile.NewSet()
+	others, err := known.named(s.Profiles)
+	if err != nil {
+		return err
+	}
+	for _, each := range append(others, m) {
+		if err := set.Install(each); err != nil {
+			return err
+		}
+	}
+	if len(others) == maxProfiles {
+		return fault.New(fault.InvalidArgument, "%d profiles are enabled, and a descriptor lists no more", len(others))
+	}
+	s.Profiles = append(s.Profiles, m.ID)
+	if _, ok := official().profile(m.ID); !ok {
+		if s.Manifests == nil {
+			s.Manifests = map[string]string{}
+		}
+		s.Manifests[m.ID] = string(m.Raw())
+	}
+	text, err := s.encode()
+	if err == nil && len(text) > configLimit {
+		err = fault.New(fault.InvalidArgument, "the installed manifests have %d bytes together, more than %d", len(text), configLimit)
+	}
+	return err
+}
+
+// runProfileRemove disables a profile. One whose requests were accepted by
+// themselves is not accepted any more.
+func runProfileRemove(ctx context.Context, a *app, name string) error {
+	id, err := a.identity()
+	if err != nil {
+		return err
+	}
+	s := &id.settings
+	known, err := s.vocabulary()
+	if err != nil {
+		return err
+	}
+	named, err := known.named([]string{name})
+	if err != nil {
+		return err
+	}
+	m := named[0]
+	if slices.Contains(s.Profiles, m.ID) {
+		if err := a.confirm(ctx, "Messages of "+m.ID+" will be rejected: disable it?"); err != nil {
+			return err
+		}
+	}
+	s.Profiles = slices.DeleteFunc(s.Profiles, func(e string) bool { return e == m.ID })
+	delete(s.Manifests, m.ID)
+	delete(s.Accept, m.ID)
+	if err := s.write(id.store.Dir()); err != nil {
+		return err
+	}
+	enabled := false
 	return a.print(newProfileLine(m, &enabled))
 }
 
@@ -84,4 +160,49 @@ func newProfileLine(m *profile.Manifest, enabled *bool) profileLine {
 func (r profileLine) text(p *page) {
 	p.row("profile", r.ID)
 	p.row("enabled", yesNo(r.Enabled != nil && *r.Enabled))
+}
+
+func newProfileNewCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "new ID",
+		Short: "Print a manifest to begin a profile of your own with",
+		Long: `Print a manifest to begin a profile of your own with: one message type of the same
+name, with one text in its body. An ID is written NAMESPACE:NAME:VERSION.`,
+		Example: "  ace profile new example:note:1 > note.json",
+	}
+	return a.leaf(c, 1, 1, []any{manifestDraft{}}, func(_ context.Context, args []string) error { return runProfileNew(a, args[0]) })
+}
+
+// manifestDraft is a manifest as people write it.
+type manifestDraft struct {
+	ID       string         `json:"id"`
+	Messages []messageDraft `json:"messages"`
+}
+
+type messageDraft struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+const draftSchema = `{"type":"object","properties":{"message":{"type":"string","maxLength":4096}},"required":["message"],"additionalProperties":false}`
+
+func (r manifestDraft) text(p *page) {
+	text, _ := json.MarshalIndent(r, "", "  ") // nothing in it can fail
+	p.line("%s", text)
+}
+
+func runProfileNew(a *app, id string) error {
+	draft := manifestDraft{ID: id, Messages: []messageDraft{{Type: id, Schema: json.RawMessage(draftSchema)}}}
+	text, err := json.Marshal(draft)
+	if err != nil {
+		return err
+	}
+	if _, err := profile.ParseManifest(text); err != nil {
+		hint := "an ID is NAMESPACE:NAME:VERSION, as in example:note:1"
+		if strings.HasPrefix(id, "ace:") {
+			hint = "the namespace ace: is that of the specification"
+		}
+		return hintf(&statusError{exitUsage, "", err}, "%s", hint)
+	}
+	return a.print(draft)
 }

@@ -16,6 +16,7 @@ import (
 )
 
 type sendOptions struct {
+	known              vocabulary
 	connect, noAttempt bool
 	wait               string // "", relayed or delivered
 	messageType        string
@@ -68,7 +69,11 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 	if o.wait != "" && o.noAttempt {
 		return usagef("--wait and --no-attempt exclude each other")
 	}
-	if msg, ok := officialType(o.messageType); ok {
+	var err error
+	if _, o.known, err = a.vocabulary(); err != nil {
+		return err
+	}
+	if msg, ok := o.known.messageType(o.messageType); ok {
 		o.messageType = msg.Type
 	}
 	if err := o.checkThread(); err != nil {
@@ -111,7 +116,7 @@ func (a *app) connectFirst(ctx context.Context, s *session, peer string, o sendO
 		return err
 	}
 	wanted := o.messageType
-	if msg, ok := officialType(wanted); ok {
+	if msg, ok := o.known.messageType(wanted); ok {
 		wanted = msg.Profile
 	}
 	if _, err := s.Connect(ctx, peer, wanted, ""); err != nil {

@@ -13,7 +13,7 @@ import (
 // memberBody returns the body that --set and --set-file describe, which has no
 // member without them.
 func (a *app) memberBody(o sendOptions) (wire.Value, error) {
-	msg, ok := officialType(o.messageType)
+	msg, ok := o.known.messageType(o.messageType)
 	if !ok {
 		return wire.Value{}, usagef("a message of type %s needs --body or --body-file", o.messageType)
 	}

@@ -72,7 +72,7 @@ func TestShortTypes(t *testing.T) {
 	var short []string
 	for _, m := range profile.Official() {
 		for _, msg := range m.Messages {
-			found, ok := officialType(shortType(msg.Type))
+			found, ok := official().messageType(shortType(msg.Type))
 			if ok != (m.ID != profile.CoreID) || ok && found.Type != msg.Type {
 				t.Errorf("%s: %v", msg.Type, ok)
 			}

@@ -10,23 +10,6 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// officialType finds a message type of an official profile by its name or by the
-// short name in it: rfq for ace:commerce:rfq:1. The types of core are sent by the
-// protocol alone.
-func officialType(name string) (*profile.Message, bool) {
-	for _, m := range profile.Official() {
-		if m.ID == profile.CoreID {
-			continue
-		}
-		for _, msg := range m.Messages {
-			if msg.Type == name || shortType(msg.Type) == name {
-				return msg, true
-			}
-		}
-	}
-	return nil, false
-}
-
 // shortType is the short name of a type of an official profile, and the type
 // itself of any other.
 func shortType(messageType string) string {
@@ -38,7 +21,7 @@ func shortType(messageType string) string {
 
 // isCommerce reports whether a type is one of those that belong to a thread.
 func isCommerce(messageType string) bool {
-	msg, ok := officialType(messageType)
+	msg, ok := official().messageType(messageType)
 	return ok && msg.Profile == profile.CommerceID
 }
 

@@ -83,7 +83,7 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 	if err != nil {
 		return nil, err
 	}
-	profiles, err := enabledProfiles(id.settings.Profiles)
+	profiles, err := id.settings.enabled()
 	if err != nil {
 		return nil, err
 	}

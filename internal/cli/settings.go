@@ -32,6 +32,9 @@ type settings struct {
 	Handle string `toml:"handle,omitempty"`
 	// Profiles are the IDs of the enabled profiles besides core.
 	Profiles []string `toml:"profiles"`
+	// Manifests are the profiles of third parties that are installed: ID to
+	// manifest, as canonical JSON.
+	Manifests map[string]string `toml:"manifests,omitempty"`
 	// Accept are the profiles whose contact requests are accepted by
 	// themselves: profile ID to profile digest.
 	Accept map[string]string `toml:"accept,omitempty"`
