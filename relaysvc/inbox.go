@@ -51,6 +51,7 @@ type inboxPage struct {
 	page   *relayapi.Page
 	cursor string
 	short  int // bytes that the page needs and did not get
+	first  int // of these for its first entry
 	body   []byte
 }
 
@@ -69,8 +70,8 @@ func (p *inboxPage) fill(ctx context.Context, span relaydb.Span) error {
 			return nil
 		}
 		// Not there, where a transaction was open.
-		size := sizeFor(p.short)
-		if !p.server.pages.take(ctx, int64(sizes[size]), bodyPatience) {
+		size, ok := p.server.pages.tryFirst(p.short, p.first)
+		if !ok && !p.server.pages.take(ctx, int64(sizes[size]), bodyPatience) {
 			return errNoMemory
 		}
 		p.server.pages.grow(&p.memory, size)
@@ -78,18 +79,26 @@ func (p *inboxPage) fill(ctx context.Context, span relaydb.Span) error {
 }
 
 func (p *inboxPage) add(e relaydb.Entry) bool {
-	if p.page.Entries() == 0 {
-		if need := int(e.Bytes) + relayapi.PageOverhead(e.Entries); cap(p.memory.data) < min(need, sizes[len(sizes)-1]) {
-			p.server.pages.free(&p.memory)
-			p.short = need
-			return false
-		}
-		p.page.Within(p.memory.data)
-	}
-	if !p.page.AddPacket(e.StreamID, e.Packet) {
+	if !p.room(e) || !p.page.AddPacket(e.StreamID, e.Packet) {
 		return false
 	}
 	p.cursor = e.StreamID
+	return true
+}
+
+// room reports whether the page has the memory for e. A page may be a short one
+// where others hold too much of that.
+func (p *inboxPage) room(e relaydb.Entry) bool {
+	alone := len(e.Packet) + relayapi.PageOverhead(1)
+	if p.page.Entries() > 0 {
+		return p.page.Len()+alone <= cap(p.memory.data)
+	}
+	if cap(p.memory.data) < alone {
+		p.server.pages.free(&p.memory)
+		p.short, p.first = int(e.Bytes)+relayapi.PageOverhead(e.Entries), alone
+		return false
+	}
+	p.page.Within(p.memory.data)
 	return true
 }
 

@@ -342,22 +342,29 @@ func (f *frames) add(e relaydb.Entry) bool {
 	return true
 }
 
-// room makes the buffer large enough for e and what comes after it, if there is
-// memory. Waiting for it is not for here, where a transaction is open.
+// room makes the buffer large enough for e and what comes after it, or for e
+// alone, if there is memory. Waiting for it is not for here, where a transaction
+// is open.
 func (f *frames) room(e relaydb.Entry) bool {
 	if f.entries > 0 {
 		return len(f.part.data)+len(e.Packet)+relayapi.EventOverhead+frameTail <= cap(f.part.data)
 	}
-	need := frameHead + int(e.Bytes) + e.Entries*relayapi.EventOverhead + frameTail
-	if cap(f.part.data) < need {
-		size := sizeFor(need)
+	alone := partSize(len(e.Packet), 1)
+	if cap(f.part.data) < alone {
 		f.server.pages.free(&f.part)
-		if !f.server.pages.try(int64(sizes[size])) {
-			f.short = need
+		size, ok := f.server.pages.tryFirst(partSize(int(e.Bytes), e.Entries), alone)
+		if !ok {
+			f.short = alone
 			return false
 		}
 		f.server.pages.grow(&f.part, size)
 	}
 	f.part.data = f.part.data[:frameHead]
 	return true
+}
+
+// partSize returns the bytes of a part with so many entries, whose packets have
+// so many bytes together.
+func partSize(packets, entries int) int {
+	return frameHead + packets + entries*relayapi.EventOverhead + frameTail
 }

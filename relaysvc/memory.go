@@ -42,6 +42,19 @@ func (m *memory) try(size int64) bool {
 	return true
 }
 
+// tryFirst takes a buffer for all bytes of a page or a part or, where too much
+// is in the hands of others for that, one for its first entry, which need not
+// wait where it is small. It returns which buffer that is, the smaller one when
+// neither is left.
+func (m *memory) tryFirst(all, first int) (size int, ok bool) {
+	for _, need := range [...]int{all, first} {
+		if size = sizeFor(need); m.try(int64(sizes[size])) {
+			return size, true
+		}
+	}
+	return size, false
+}
+
 // fits reports whether bytes are left. The caller holds mu.
 func (m *memory) fits(size int64) bool {
 	if size > int64(sizes[0]) && size < m.limit {

@@ -165,3 +165,48 @@ func TestSlowClientsMakeRoom(t *testing.T) {
 		})
 	}
 }
+
+// TestSmallPacketsComeOneByOne takes all the memory there is for large parts
+// with streams that nobody reads. Whoever has several small packets queued gets
+// them all the same, on a shorter page or in a shorter part.
+func TestSmallPacketsComeOneByOne(t *testing.T) {
+	r := start(t, func(c *relaysvc.Config) {
+		c.Limits.BodyMemory = 6_000_000                          // for two of the largest packets
+		c.Timeouts.Body, c.Timeouts.Write = time.Hour, time.Hour // nobody is too slow
+	})
+	slow, other, from := r.registered(), r.registered(), strangerID()
+	for range 5 {
+		r.expect("ok", r.send(opaque(from, slow.aceID(), epoch, wire.MaxPlaintextBytes), slow.permit(from)))
+	}
+	var queued []string
+	for range 3 {
+		p := opaque(from, other.aceID(), epoch, 6_000)
+		r.expect("ok", r.send(p, other.permit(from)))
+		queued = append(queued, string(p))
+	}
+	for range 2 {
+		w := r.tap(t)
+		must(t, w.conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(4096))
+		text := "GET /v1/listen HTTP/1.1\r\nHost: x\r\n"
+		for name, values := range slow.signed(kel.ActionListen, relayapi.ListenPayload(relayapi.Dash)) {
+			text += name + ": " + values[0] + "\r\n"
+		}
+		w.write(text + "\r\n")
+	}
+	for deadline := time.Now().Add(patience); slow.inbox().status == http.StatusOK; {
+		if time.Now().After(deadline) {
+			t.Fatal("streams that nobody reads take no memory")
+		}
+	}
+
+	page := other.inbox()
+	page.expect(t, "ok")
+	entries, err := relayapi.ParseInboxPage(page.body, relayapi.Dash)
+	must(t, err)
+	same(t, texts(entries), queued[:1])
+	l := other.listen(relayapi.Dash)
+	l.want("connected", "")
+	for _, p := range queued {
+		l.want("catchup", p)
+	}
+}
