@@ -32,7 +32,7 @@ func (f *forwarded) notice(peer netip.Addr, hop string) bool {
 
 // watchForwarding warns of a proxy that is not trusted.
 func (s *Server) watchForwarding(r *http.Request) {
-	hop := r.Header.Get("X-Forwarded-For")
+	hop := r.Header.Get(headerForwarded)
 	if hop == "" {
 		return
 	}

@@ -112,9 +112,19 @@ func (l *listener) begin(w http.ResponseWriter, r *request) error {
 		return errEnded
 	}
 	w.WriteHeader(http.StatusOK)
-	clear(r.Header) // 7 KB that nobody needs any more
+	forget(r.Header)
 	l.run(r.Context().Done())
 	return nil
+}
+
+// forget drops the header of a request, 7 KB that nobody needs any more, but for
+// what the log may want to know of it.
+func forget(h http.Header) {
+	for name := range h {
+		if name != headerCaller && name != headerForwarded {
+			delete(h, name)
+		}
+	}
 }
 
 // errEnded refuses a stream whose registration ended while it was opened.

@@ -73,6 +73,23 @@ func TestLogMetadata(t *testing.T) {
 	}
 }
 
+// TestLogMetadataOfAStream over HTTP/2, whose request is forgotten while it goes
+// on.
+func TestLogMetadataOfAStream(t *testing.T) {
+	log := &syncBuffer{}
+	r := startTLS(t, newPairFiles(t), func(c *relaysvc.Config) {
+		c.LogMetadata, c.Log = true, slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})
+	})
+	a := r.registered()
+	header := a.signed(kel.ActionListen, relayapi.ListenPayload("-"))
+	header.Set("X-Forwarded-For", "203.0.113.77")
+	a.listenTo("?since=-", header).want("connected", "")
+	r.stop()
+	if !regexp.MustCompile(`route="GET /v1/listen" .* network=203\.0\.113\.0/24 caller=[0-9a-f]{12}\n`).MatchString(log.String()) {
+		t.Fatalf("the log has no line about the caller of the stream:\n%s", log)
+	}
+}
+
 // TestPseudonymsDoNotLast logs one identity in two runs of a relay.
 func TestPseudonymsDoNotLast(t *testing.T) {
 	r, log := logged(t, func(c *relaysvc.Config) { c.LogMetadata = true })

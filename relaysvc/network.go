@@ -23,7 +23,7 @@ func (s *Server) clientAddress(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	client := peer.Addr().Unmap()
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	hops := strings.Split(strings.Join(r.Header.Values(headerForwarded), ","), ",")
 	for i := len(hops) - 1; i >= 0 && s.trusted(client); i-- {
 		addr, ok := hop(strings.TrimSpace(hops[i]))
 		if !ok {

@@ -83,6 +83,12 @@ func (s *Server) answered(r *http.Request, o *observed, start time.Time) {
 	s.logAnswer(r, o, route.label, code, took)
 }
 
+// The headers that the log looks at, in the form that net/http keeps.
+const (
+	headerCaller    = "X-Ace-Id"
+	headerForwarded = "X-Forwarded-For"
+)
+
 // logAnswer writes one line about a request: a refusal for the level info, the
 // rest for debug. The line holds nothing that the client chose; who it was is
 // in it only when the operator asked for that.
@@ -101,7 +107,7 @@ func (s *Server) logAnswer(r *http.Request, o *observed, route string, code faul
 	}
 	if s.config.LogMetadata {
 		attrs = append(attrs, slog.String("network", s.clientNetwork(r)))
-		if id := r.Header.Get("X-ACE-Id"); id != "" {
+		if id := r.Header.Get(headerCaller); id != "" {
 			attrs = append(attrs, slog.String("caller", s.pseudonym(id)))
 		}
 	}
