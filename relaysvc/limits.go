@@ -38,7 +38,8 @@ type Limits struct {
 	// StrangersFrom and StrangersTo bound the packets that strangers of one
 	// client network send and that one recipient gets. Default: 600 and 300.
 	StrangersFrom, StrangersTo int64
-	// Connections bounds the connections open at the same time. Default: 20,000.
+	// Connections bounds the connections open at the same time, and the
+	// requests in progress over HTTP/2. Default: 20,000.
 	Connections int
 	// BodyMemory bounds the bytes of request bodies in memory at the same
 	// time. So does it, each apart, those of inbox pages and streams, and those

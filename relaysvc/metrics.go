@@ -185,11 +185,22 @@ func (m *metrics) sendRefused(code fault.Code) {
 }
 
 // serveMetrics is GET /metrics, which is the operator's (07#operations).
+// Code: rate_limited (too many answers at the same time), where anybody can ask.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *request) error {
+	if s.ops == nil {
+		if !s.answers.take(r.Context(), metricsBytes, bodyPatience) {
+			return errNoMemory
+		}
+		defer s.answers.give(metricsBytes)
+		defer s.answers.lend(metricsBytes, func() { _ = http.NewResponseController(w).SetWriteDeadline(longAgo) })()
+	}
 	w.Header().Set("Content-Type", mediaMetrics)
 	_, _ = w.Write([]byte(s.exposition(r.Context(), r.now)))
 	return nil
 }
+
+// metricsBytes is what the page of GET /metrics takes at most.
+const metricsBytes = 80 << 10
 
 // exposition returns the page of GET /metrics.
 func (s *Server) exposition(ctx context.Context, now int64) string {

@@ -114,6 +114,10 @@ func (s *Server) answer(to http.ResponseWriter, r *http.Request, find finder) {
 		// Also what no route reads: net/http takes some of it in before it answers.
 		s.setReadDeadline(w)
 	}
+	if r.ProtoMajor > 1 {
+		s.multiplexed(w, r, func() error { return s.dispatch(w, r, find) })
+		return
+	}
 	if err := s.dispatch(w, r, find); err != nil {
 		s.refuse(w, r, err)
 		readOn(w, r, err)

@@ -202,6 +202,7 @@ type Server struct {
 
 	bounds      atomic.Pointer[Limits] // see limits
 	connections *connections           // of the main listener
+	requests    atomic.Int64           // in progress over HTTP/2
 	certificate *certificate           // nil without TLS
 	ops         net.Listener           // see MoveOperations
 	prober      prober
