@@ -19,6 +19,7 @@ var errAlone = errors.New("the packet needs the network")
 // and each with what the one before had changed.
 type chunk struct {
 	n     *Node
+	known *known
 	taken []*taken
 	// barrier says that what follows may depend on what becomes of these entries
 	// after the transaction.
@@ -42,6 +43,7 @@ type taken struct {
 func (n *Node) processChunk(ctx context.Context, entries []Entry, clock func() int64) *chunk {
 	c := &chunk{n: n}
 	err := n.store.Update(ctx, func(tx *store.Tx) error {
+		c.known = newKnown(tx, n.seen)
 		for _, e := range entries {
 			if err := c.take(ctx, tx, e, clock()); err != nil || c.barrier {
 				return err
@@ -53,14 +55,15 @@ func (n *Node) processChunk(ctx context.Context, entries []Entry, clock func() i
 		return &chunk{n: n, barrier: true, alone: len(entries)}
 	}
 	for _, t := range c.taken {
-		t.in.tx = nil
+		t.in.tx, t.in.known = nil, nil
 	}
 	return c
 }
 
 // take is steps 1 to 10 for one entry, and what has to be stored before step 11.
 func (c *chunk) take(ctx context.Context, tx *store.Tx, e Entry, now int64) error {
-	in := &incoming{n: c.n, now: now, tx: tx}
+	c.known.at(now)
+	in := &incoming{n: c.n, now: now, tx: tx, known: c.known}
 	err := in.run(ctx, e.Packet)
 	var s *stop
 	switch {
@@ -78,6 +81,9 @@ func (c *chunk) take(ctx context.Context, tx *store.Tx, e Entry, now int64) erro
 		return err
 	}
 	c.taken = append(c.taken, t)
+	if in.changesPeer() {
+		c.known.forget(in.packet.From)
+	}
 	return c.prepareAnswer(tx, t)
 }
 
@@ -97,7 +103,7 @@ func (c *chunk) prepareAnswer(tx *store.Tx, t *taken) error {
 	if !due {
 		return nil
 	}
-	p, err := c.n.loadPeer(tx, in.packet.From, in.now)
+	p, err := in.loadPeer(tx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +111,7 @@ func (c *chunk) prepareAnswer(tx *store.Tx, t *taken) error {
 		t.answer, c.barrier = true, true
 		return nil
 	}
-	t.receipt, err = c.n.prepareReceipt(tx, p, body, in.now)
+	t.receipt, err = c.n.prepareReceipt(tx, c.known.of(p.id), p, body, in.now)
 	switch {
 	case isTransient(err):
 		return err

@@ -48,45 +48,104 @@ func (s SeenStore) Start(tx *store.Tx, now int64) error {
 }
 
 // Judge says what a message is, without changing anything.
-func (s SeenStore) Judge(tx *store.Tx, e store.Seen) (Verdict, error) {
-	seen, err := tx.HasSeen(e.Peer, e.MessageID)
+func (s SeenStore) Judge(tx *store.Tx, e store.Seen) (Verdict, error) { return s.in(tx).judge(e) }
+
+// Commit inserts a new message and applies the bounds in the order of
+// 06#deduplication.
+func (s SeenStore) Commit(tx *store.Tx, e store.Seen, now int64) error {
+	return s.in(tx).commit(e, now)
+}
+
+// seenTx is the seen store in one transaction, in which nobody else changes it.
+// It remembers what it has read, so that most messages cost two statements.
+type seenTx struct {
+	SeenStore
+	tx     *store.Tx
+	peer   string // that state is about, "" before it is read
+	state  store.SeenState
+	folded bool // sender horizons were folded, and none has changed since
+}
+
+func (s SeenStore) in(tx *store.Tx) *seenTx { return &seenTx{SeenStore: s, tx: tx} }
+
+// read reads how things stand for a sender, unless that is known.
+func (s *seenTx) read(peer string) (err error) {
+	if s.peer == peer {
+		return nil
+	}
+	s.peer = ""
+	if s.state, err = s.tx.SeenState(peer); err != nil {
+		return err
+	}
+	if !s.state.Started {
+		return errNotStarted
+	}
+	s.peer = peer
+	return nil
+}
+
+func (s *seenTx) judge(e store.Seen) (Verdict, error) {
+	seen, err := s.tx.HasSeen(e.Peer, e.MessageID)
 	if err != nil {
 		return "", err
 	}
 	if seen {
 		return VerdictDuplicate, nil
 	}
-	h, err := horizon(tx)
-	if err != nil {
+	if err := s.read(e.Peer); err != nil {
 		return "", err
 	}
-	ofSender, ok, err := tx.SenderHorizon(e.Peer)
-	if err != nil {
-		return "", err
-	}
-	if e.Timestamp <= h || ok && e.Timestamp <= ofSender {
+	if e.Timestamp <= s.state.Horizon || s.state.HasSenderHorizon && e.Timestamp <= s.state.SenderHorizon {
 		return VerdictBeyondHorizon, nil
 	}
 	return VerdictNew, nil
 }
 
-// Commit inserts a new message and applies the bounds in the order of
-// 06#deduplication.
-func (s SeenStore) Commit(tx *store.Tx, e store.Seen, now int64) error {
-	if err := tx.AddSeen(e); err != nil {
+func (s *seenTx) commit(e store.Seen, now int64) error {
+	if err := s.read(e.Peer); err != nil {
 		return err
 	}
-	if err := s.applyFloor(tx, now); err != nil {
+	if err := s.tx.AddSeen(e); err != nil {
 		return err
 	}
-	if err := s.applyQuota(tx, e.Peer); err != nil {
+	if s.state.Entries == 0 || e.Timestamp < s.state.Earliest {
+		s.state.Earliest = e.Timestamp
+	}
+	s.state.Entries++
+	s.state.OfSender++
+	if s.within(now) {
+		return nil
+	}
+	s.peer = "" // what is known may be over
+	if err := s.bound(e.Peer, now); err != nil {
 		return err
 	}
-	if err := s.applyCapacity(tx); err != nil {
-		return err
-	}
-	return s.foldSenderHorizons(tx)
+	s.folded = true
+	return nil
 }
+
+// within reports whether all bounds hold, so that applying them changes nothing.
+func (s *seenTx) within(now int64) bool {
+	return s.state.Earliest >= seenFloor(now) && s.state.OfSender <= s.quota() && s.state.Entries <= s.Capacity &&
+		(s.folded || !s.state.SenderHorizons)
+}
+
+// bound applies the bounds in their order.
+func (s *seenTx) bound(peer string, now int64) error {
+	if err := s.applyFloor(s.tx, now); err != nil {
+		return err
+	}
+	if err := s.applyQuota(s.tx, peer); err != nil {
+		return err
+	}
+	if err := s.applyCapacity(s.tx); err != nil {
+		return err
+	}
+	return s.foldSenderHorizons(s.tx)
+}
+
+// quota is Q, in entries of one sender.
+func (s SeenStore) quota() int64 { return max(1, s.Capacity/senderShare) }
 
 // applyFloor is step 1, Floor: the entries below F leave, and H is raised to the
 // last of them.
@@ -103,10 +162,9 @@ func (s SeenStore) applyFloor(tx *store.Tx, now int64) error {
 
 // applyQuota is step 2, Sender quota.
 func (s SeenStore) applyQuota(tx *store.Tx, peer string) error {
-	quota := max(1, s.Capacity/senderShare)
 	for {
 		n, err := tx.SeenCountOf(peer)
-		if err != nil || n <= quota {
+		if err != nil || n <= s.quota() {
 			return err
 		}
 		smallest, _, err := tx.SmallestSeenOf(peer)
@@ -185,10 +243,12 @@ func raiseHorizon(tx *store.Tx, t int64) error {
 func horizon(tx *store.Tx) (int64, error) {
 	h, ok, err := tx.SeenHorizon()
 	if err == nil && !ok {
-		err = fault.New(fault.StorageFailed, "the seen store was not started")
+		err = errNotStarted
 	}
 	return h, err
 }
+
+var errNotStarted = fault.New(fault.StorageFailed, "the seen store was not started")
 
 // seenFloor is F = now - 2 · OFFLINE_WINDOW_SECONDS.
 func seenFloor(now int64) int64 { return now - 2*wire.OfflineWindowSeconds }

@@ -24,7 +24,7 @@ func (in *incoming) deliver(tx *store.Tx) error {
 	if err := in.takeIn(tx); err != nil { // 10
 		return err
 	}
-	return in.n.seen.Commit(tx, in.seen(), in.now)
+	return in.known.seen.commit(in.seen(), in.now)
 }
 
 // holdAdmission is 05#admission-recovery step 4: the permit of an authenticated
@@ -42,7 +42,7 @@ func (in *incoming) holdAdmission(tx *store.Tx) error {
 
 // deduplicate is step 9.
 func (in *incoming) deduplicate(tx *store.Tx) error {
-	verdict, err := in.n.seen.Judge(tx, in.seen())
+	verdict, err := in.known.seen.judge(in.seen())
 	switch {
 	case err != nil:
 		return err

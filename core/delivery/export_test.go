@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -12,6 +13,16 @@ var (
 	TestOnlyRetryDelay = retryDelay
 	TestOnlyPermitDue  = permitDue
 )
+
+// TestOnlySeenTx is the seen store in one transaction.
+type TestOnlySeenTx struct{ tx *seenTx }
+
+// TestOnlyIn returns the seen store in tx.
+func (s SeenStore) TestOnlyIn(tx *store.Tx) TestOnlySeenTx { return TestOnlySeenTx{s.in(tx)} }
+
+// Judge and Commit are those of a transaction.
+func (s TestOnlySeenTx) Judge(e store.Seen) (Verdict, error)  { return s.tx.judge(e) }
+func (s TestOnlySeenTx) Commit(e store.Seen, now int64) error { return s.tx.commit(e, now) }
 
 // TestOnlySettle is ReceivePage with the outcome of each entry given.
 func (n *Node) TestOnlySettle(ctx context.Context, ids []string, now int64, outcome func(id string) Outcome) (Page, error) {

@@ -7,19 +7,23 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// loadIssuer returns the keys offered to a peer (04#peer-prekeys).
+// loadIssuer returns the keys offered to a peer, without their seeds
+// (04#peer-prekeys).
 func loadIssuer(tx *store.Tx, peer string) (prekey.Issuer, error) {
-	kept, err := tx.Prekeys(peer)
+	kept, err := tx.PublicPrekeys(peer)
 	i := prekey.Issuer{Peer: peer}
 	for _, k := range kept {
-		o := &prekey.Offer{Key: prekey.Key{ID: k.ID, PublicKey: k.PublicKey, Seed: k.Seed}, Carried: k.At}
-		if k.Slot == store.SlotInUse {
+		if o := offerOf(k); k.Slot == store.SlotInUse {
 			i.InUse = o
 		} else {
 			i.Offered = o
 		}
 	}
 	return i, err
+}
+
+func offerOf(k store.Prekey) *prekey.Offer {
+	return &prekey.Offer{Key: prekey.Key{ID: k.ID, PublicKey: k.PublicKey}, Carried: k.At}
 }
 
 // saveIssuer writes what a transition of an issuer changed.
@@ -43,27 +47,6 @@ func saveOffer(tx *store.Tx, before prekey.Issuer, o *prekey.Offer, slot string)
 		return tx.MovePrekey(o.ID, slot, o.Carried)
 	}
 	return tx.PutPrekey(store.Prekey{ID: o.ID, Peer: before.Peer, Slot: slot, PublicKey: o.PublicKey, Seed: o.Seed, At: o.Carried})
-}
-
-func destroyIssuer(i prekey.Issuer) {
-	for _, o := range []*prekey.Offer{i.Offered, i.InUse} {
-		if o != nil {
-			o.Seed.Destroy()
-		}
-	}
-}
-
-// offer returns the public key that the next packet to a peer, signed at t,
-// carries. That packet is posted once tx has committed (04#peer-prekeys).
-func offer(tx *store.Tx, peer string, t, now int64) (publicKey []byte, err error) {
-	before, err := loadIssuer(tx, peer)
-	if err != nil {
-		return nil, err
-	}
-	defer destroyIssuer(before)
-	after, carried, deleted := before.Offer(now, t)
-	defer destroyIssuer(after)
-	return carried.PublicKey, saveIssuer(tx, before, after, deleted)
 }
 
 // LoadPublished returns the prekey of the identity's descriptor with the
@@ -116,39 +99,20 @@ func DestroyPublished(p prekey.Published) {
 	}
 }
 
-// openingKey returns the private key that a packet of from names, nil when there
-// is none, and whether it is a peer prekey: a published one opens any packet, a
-// peer prekey only those of the peer it was offered to (03#encryption).
-func openingKey(tx *store.Tx, id, from string, now int64) (key *suite.DecapsulationKey, isPeer bool, err error) {
-	published, err := LoadPublished(tx)
-	if err != nil {
-		return nil, false, err
+// mayOpen reports whether a key of the store may open a packet of from: a
+// published one opens any packet, a peer prekey only those of the peer it was
+// offered to (03#encryption).
+func mayOpen(k store.Prekey, from string, now int64) bool {
+	var ok bool
+	switch {
+	case k.Slot == store.SlotCurrent:
+		_, ok = prekey.Published{Current: prekey.Key{ID: k.ID}}.Find(k.ID, now)
+	case k.Slot == store.SlotSuperseded:
+		_, ok = prekey.Published{Superseded: []prekey.Superseded{{Key: prekey.Key{ID: k.ID}, At: k.At}}}.Find(k.ID, now)
+	default:
+		_, ok = prekey.Issuer{Peer: k.Peer, Offered: offerOf(k)}.Find(k.ID, from, now)
 	}
-	defer DestroyPublished(published)
-	if k, ok := published.Find(id, now); ok {
-		return suite.NewDecapsulationKey(k.Seed), false, nil
-	}
-	issuer, err := loadIssuer(tx, from)
-	if err != nil {
-		return nil, false, err
-	}
-	defer destroyIssuer(issuer)
-	if k, ok := issuer.Find(id, from, now); ok {
-		return suite.NewDecapsulationKey(k.Seed), true, nil
-	}
-	return nil, false, nil
-}
-
-// applyIssuer is the issuer rule of 04#peer-prekeys for a packet that opened
-// under a peer prekey.
-func applyIssuer(tx *store.Tx, id, from string, now int64) error {
-	before, err := loadIssuer(tx, from)
-	if err != nil {
-		return err
-	}
-	defer destroyIssuer(before)
-	after, deleted := before.Opened(id, now)
-	return saveIssuer(tx, before, after, deleted)
+	return ok
 }
 
 // deleteEndedSeeds removes every seed whose retention has ended: implementations
@@ -164,19 +128,6 @@ func loadHeld(tx *store.Tx, peer string) (prekey.Held, error) {
 		return prekey.Held{}, err
 	}
 	return prekey.Held{ID: suite.Hex256(h.PublicKey), PublicKey: h.PublicKey, Timestamp: h.Timestamp, Pin: h.Pin}, nil
-}
-
-// recordHeld is the holder rule of 04#peer-prekeys for a packet that opened.
-func recordHeld(tx *store.Tx, from string, c prekey.Carried) error {
-	held, err := loadHeld(tx, from)
-	if err != nil {
-		return err
-	}
-	next, recorded := held.Record(c)
-	if !recorded {
-		return nil
-	}
-	return tx.SetHeldPrekey(from, store.HeldPrekey{PublicKey: next.PublicKey, Timestamp: next.Timestamp, Pin: next.Pin})
 }
 
 // dropHeld forgets the key held of a peer if it is the one with the given ID,

@@ -2,7 +2,7 @@
 // receive pipeline and receipts of chapter 06, with the admission and prekey
 // rules that take effect on the way.
 //
-// A [Node] holds no state but its store. A sender calls [Node.Enqueue] and
+// A [Node] holds no state but its store, and in memory what its rows say. A sender calls [Node.Enqueue] and
 // [Node.Attempt]; a receiver [Node.Pull], or [Node.ReceivePage] with the entries
 // of a stream. Contacts begin with [Node.SendRequest] and are decided with
 // [Node.AcceptRequest] and [Node.RejectRequest]. The network is reached through
@@ -12,6 +12,7 @@ package delivery
 import (
 	"context"
 
+	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -24,7 +25,8 @@ import (
 // before it stops consuming its inbox.
 const defaultCapacity = 100_000
 
-// cachedLogs bounds the verified key event logs kept in memory.
+// cachedLogs bounds the verified key event logs kept in memory, and what else is
+// kept of as many peers.
 const cachedLogs = 64
 
 // Config says for whom a Node works and with what.
@@ -51,6 +53,12 @@ type Node struct {
 	verify   descriptor.Options
 	seen     SeenStore
 	capacity int64
+
+	// What rows say that were read before.
+	logs    parsed[wire.Value]
+	agents  parsed[*descriptor.PublishedAgent]
+	permits parsed[*admission.Permit]
+	checked *admission.PermitCache
 }
 
 // New returns a node and starts the seen store of a new endpoint. Codes:
@@ -61,6 +69,7 @@ func New(ctx context.Context, c Config, now int64) (*Node, error) {
 		verify:   descriptor.Options{URLs: c.URLs, KELs: kel.NewCache(cachedLogs)},
 		seen:     SeenStore{Capacity: minSeenCapacity},
 		capacity: c.Capacity,
+		checked:  admission.NewPermitCache(2 * cachedLogs),
 	}
 	if n.capacity == 0 {
 		n.capacity = defaultCapacity

@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -273,7 +274,13 @@ func TestPageIsItsEntriesInOrder(t *testing.T) {
 	if _, err := carol.node.AcceptRequest(t.Context(), alice.id.ACEID(), w.now); err != nil {
 		t.Fatal(err)
 	}
-	accepted := w.takeQueue(alice)
+	dave := w.newEndpoint(t, "open", nil)
+	alice.connect(dave)
+	dave.pull()
+	if err := dave.node.RejectRequest(t.Context(), alice.id.ACEID(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	answers := w.takeQueue(alice)
 	w.now++
 
 	mine := alice.send(bob, "answered within the page")
@@ -290,7 +297,8 @@ func TestPageIsItsEntriesInOrder(t *testing.T) {
 	stranger.connect(alice)
 	packets = append(packets, w.last(), sealTo(alice, bob.id, profile.TextType, members("no", "message"), w.now),
 		sealTo(alice, stranger.id, profile.TextType, textBody("x"), w.now), packets[3])
-	entries := slices.Concat(accepted, w.takeQueue(alice))
+	entries := slices.Concat(w.takeQueue(alice), answers)
+	packets = append([]*packet.Packet{sealTo(alice, dave.id, profile.TextType, textBody("after all"), w.now)}, packets...)
 	for i, p := range packets {
 		entries = append(entries, delivery.Entry{StreamID: fmt.Sprintf("9-%d", i), Packet: p.Value()})
 	}
@@ -305,7 +313,7 @@ func TestPageIsItsEntriesInOrder(t *testing.T) {
 	if a, b := outcomes(together), outcomes(apart); !slices.Equal(a, b) || len(a) != len(entries) {
 		t.Errorf("%d entries\ntogether %q\napart    %q", len(entries), a, b)
 	}
-	a, b := alice.kept(bob, carol, stranger), twin.kept(bob, carol, stranger)
+	a, b := alice.kept(bob, carol, dave, stranger), twin.kept(bob, carol, dave, stranger)
 	for i := range a {
 		if !reflect.DeepEqual(a[i], b[i]) {
 			t.Errorf("kept %d:\ntogether %+v\napart    %+v", i, a[i], b[i])
@@ -313,6 +321,36 @@ func TestPageIsItsEntriesInOrder(t *testing.T) {
 	}
 	if alice.entry(mine.MessageID).State != store.Delivered {
 		t.Error("the receipt in the page was not applied")
+	}
+}
+
+// The receipt of the first packet that opens under an offered key carries the
+// next one, also when others are processed with it (04#peer-prekeys).
+func TestOfferedKeyChangesWithinAPage(t *testing.T) {
+	w, alice, bob := friends(t)
+	for range 2 {
+		w.now++
+		alice.send(bob, "x")
+		bob.pull()
+		w.now++
+		before := alice.slots(bob)
+		for i := range 3 {
+			bob.send(alice, fmt.Sprint(i))
+		}
+		alice.receivePage(w.takeQueue(alice))
+		after := alice.slots(bob)
+		if !bytes.Equal(after[store.SlotInUse], before[store.SlotOffered]) || bytes.Equal(after[store.SlotOffered], before[store.SlotOffered]) {
+			t.Error("the offered key is not in use")
+		}
+		w.now++
+		bob.pull()
+		bob.view(func(tx *store.Tx) error {
+			held, _, err := tx.HeldPrekey(alice.id.ACEID())
+			if !bytes.Equal(held.PublicKey, after[store.SlotOffered]) {
+				t.Error("the receipts did not carry the key that is offered now")
+			}
+			return err
+		})
 	}
 }
 

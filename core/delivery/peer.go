@@ -40,7 +40,7 @@ func (n *Node) loadPeer(tx *store.Tx, id string, now int64) (p peer, err error) 
 	if err != nil || raw == nil {
 		return p, err
 	}
-	p.agent, err = descriptor.DecodeStored(raw)
+	p.agent, err = n.agents.read(id, raw, descriptor.DecodeStored)
 	return p, err
 }
 
@@ -61,7 +61,7 @@ func (n *Node) loadPin(tx *store.Tx, id string, now int64) (*kel.State, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	log, err := wire.Parse(pin.KEL, wire.MaxJSONDepth)
+	log, err := n.logs.read(id, pin.KEL, parseJSON)
 	if err != nil {
 		return nil, fault.Wrapf(fault.StorageFailed, err, "pin of %s", id)
 	}
@@ -74,6 +74,8 @@ func (n *Node) loadPin(tx *store.Tx, id string, now int64) (*kel.State, error) {
 	}
 	return state, nil
 }
+
+func parseJSON(raw []byte) (wire.Value, error) { return wire.Parse(raw, wire.MaxJSONDepth) }
 
 // adopted is what became of a PublishedAgent that verified.
 type adopted struct {
@@ -138,11 +140,11 @@ func (n *Node) verifySource(id string, published wire.Value, pin *kel.State, now
 // peer's current pin, else nil: one signed by a superseded key is never
 // presented (04#caching).
 func (n *Node) heldPermit(tx *store.Tx, p peer, now int64) (*admission.Permit, error) {
-	permit, err := loadPermit(tx, p.id, store.PermitHeld)
+	permit, err := n.loadPermit(tx, p.id, store.PermitHeld)
 	if err != nil || permit == nil || p.pin == nil {
 		return nil, err
 	}
-	if permit.Verify(p.pin, p.id, n.id.ACEID(), now) != nil {
+	if n.checked.Verify(permit.Raw(), p.pin, p.id, n.id.ACEID(), now) != nil {
 		return nil, nil
 	}
 	return permit, nil
@@ -170,31 +172,35 @@ func keptPermit(p *admission.Permit) store.Permit {
 	return store.Permit{Raw: p.Raw(), IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt}
 }
 
-func loadPermit(tx *store.Tx, id string, d store.PermitDirection) (*admission.Permit, error) {
+func (n *Node) loadPermit(tx *store.Tx, id string, d store.PermitDirection) (*admission.Permit, error) {
 	kept, ok, err := tx.Permit(id, d)
 	if err != nil || !ok {
 		return nil, err
 	}
-	v, err := wire.Parse(kept.Raw, wire.MaxJSONDepth)
-	if err != nil {
-		return nil, fault.Wrapf(fault.StorageFailed, err, "%s permit of %s", d, id)
-	}
-	permit, err := admission.DecodePermit(v)
+	permit, err := n.permits.read(string(d)+" "+id, kept.Raw, decodePermit)
 	if err != nil {
 		return nil, fault.Wrapf(fault.StorageFailed, err, "%s permit of %s", d, id)
 	}
 	return permit, nil
 }
 
+func decodePermit(raw []byte) (*admission.Permit, error) {
+	v, err := parseJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	return admission.DecodePermit(v)
+}
+
 // issuedPermit returns the newest permit issued to a peer and whether it is time
 // for a fresh one: less than PERMIT_RENEWAL_SECONDS are left, or it does not
 // verify under the current log (05#delivery-permits, Renewal).
 func (n *Node) issuedPermit(tx *store.Tx, id string, now int64) (permit *admission.Permit, due bool, err error) {
-	permit, err = loadPermit(tx, id, store.PermitIssued)
+	permit, err = n.loadPermit(tx, id, store.PermitIssued)
 	if err != nil || permit == nil {
 		return nil, true, err
 	}
-	valid := permit.Verify(n.id.State(), n.id.ACEID(), id, now) == nil
+	valid := n.checked.Verify(permit.Raw(), n.id.State(), n.id.ACEID(), id, now) == nil
 	return permit, permitDue(permit.ExpiresAt-now, valid), nil
 }
 

@@ -36,7 +36,7 @@ func (n *Node) Permits(ctx context.Context, now int64) (list []KeptPermit, err e
 
 func (n *Node) isValid(tx *store.Tx, k store.PeerPermit, now int64) (bool, error) {
 	if k.Direction == store.PermitIssued {
-		permit, err := loadPermit(tx, k.Peer, store.PermitIssued)
+		permit, err := n.loadPermit(tx, k.Peer, store.PermitIssued)
 		return err == nil && permit.Verify(n.id.State(), n.id.ACEID(), k.Peer, now) == nil, err
 	}
 	pin, err := n.loadPin(tx, k.Peer, now)

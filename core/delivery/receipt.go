@@ -46,7 +46,7 @@ func (n *Node) tryReceipt(ctx context.Context, to string, body ReceiptBody, now 
 	}
 	var r *outgoingReceipt
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
-		r, err = n.prepareReceipt(tx, p, body, now)
+		r, err = n.prepareReceipt(tx, &knownPeer{}, p, body, now)
 		return err
 	})
 	if err != nil {
@@ -68,10 +68,10 @@ type outgoingReceipt struct {
 
 // prepareReceipt makes a receipt for a peer whose descriptor may be encrypted
 // to, and stores the peer prekey that it offers.
-func (n *Node) prepareReceipt(tx *store.Tx, p peer, body ReceiptBody, now int64) (*outgoingReceipt, error) {
+func (n *Node) prepareReceipt(tx *store.Tx, k *knownPeer, p peer, body ReceiptBody, now int64) (*outgoingReceipt, error) {
 	r := &outgoingReceipt{to: p, t: n.id.SigningTime(now)}
 	var err error
-	if r.permit, r.renewal, err = n.receiptPermits(tx, p, now); err != nil {
+	if r.permit, r.renewal, err = n.receiptPermits(tx, k, p, now); err != nil {
 		return nil, err
 	}
 	if r.renewal != nil {
@@ -81,7 +81,7 @@ func (n *Node) prepareReceipt(tx *store.Tx, p peer, body ReceiptBody, now int64)
 	if r.key, err = encapsulationKey(p.id, p.agent.Prekey); err != nil {
 		return nil, err
 	}
-	r.content.Prekey, err = offer(tx, p.id, r.t, now)
+	r.content.Prekey, err = k.offer(tx, p.id, r.t, now)
 	return r, err
 }
 
@@ -105,12 +105,18 @@ func (n *Node) postReceipt(ctx context.Context, r *outgoingReceipt) error {
 // receiptPermits returns the permit to present and the renewal to include, each
 // nil for none (05#delivery-permits, Renewal). 05 is silent on a peer that was
 // never issued a permit; an admitted one gets its first that way.
-func (n *Node) receiptPermits(tx *store.Tx, p peer, now int64) (held, renewal *admission.Permit, err error) {
+func (n *Node) receiptPermits(tx *store.Tx, k *knownPeer, p peer, now int64) (held, renewal *admission.Permit, err error) {
+	if k.permit != nil {
+		return *k.permit, nil, nil
+	}
 	if held, err = n.heldPermit(tx, p, now); err != nil {
 		return nil, nil, err
 	}
 	issued, due, err := n.issuedPermit(tx, p.id, now)
 	if err != nil || !due || issued == nil && p.state() != admission.Admitted {
+		if err == nil {
+			k.permit = &held
+		}
 		return held, nil, err
 	}
 	renewal, err = n.issue(p.id, now)

@@ -15,9 +15,10 @@ import (
 
 // incoming is one packet on its way through the receive pipeline.
 type incoming struct {
-	n   *Node
-	now int64
-	tx  *store.Tx // of the chunk that it is part of, nil for a packet by itself
+	n     *Node
+	now   int64
+	tx    *store.Tx // of the chunk that it is part of, nil for a packet by itself
+	known *known    // in the open transaction
 
 	packet    *packet.Packet
 	sender    peer       // as the store held it at step 2
@@ -52,7 +53,7 @@ func (in *incoming) view(ctx context.Context, f func(*store.Tx) error) error {
 	if in.tx != nil {
 		return f(in.tx)
 	}
-	return in.n.store.View(ctx, f)
+	return in.n.store.View(ctx, in.knowingNothing(f))
 }
 
 // update is view for what writes.
@@ -60,7 +61,16 @@ func (in *incoming) update(ctx context.Context, f func(*store.Tx) error) error {
 	if in.tx != nil {
 		return f(in.tx)
 	}
-	return in.n.store.Update(ctx, f)
+	return in.n.store.Update(ctx, in.knowingNothing(f))
+}
+
+// knowingNothing is f in a transaction of its own.
+func (in *incoming) knowingNothing(f func(*store.Tx) error) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		in.known = newKnown(tx, in.n.seen)
+		in.known.at(in.now)
+		return f(tx)
+	}
 }
 
 // run is steps 1 to 3, which decide how the rest goes.

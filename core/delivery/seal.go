@@ -22,7 +22,7 @@ func (n *Node) seal(ctx context.Context, to, messageID string, c packet.Content,
 	}
 	t := n.id.SigningTime(now)
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
-		c.Prekey, err = offer(tx, to, t, now)
+		c.Prekey, err = (&knownPeer{}).offer(tx, to, t, now)
 		return err
 	})
 	if err != nil {

@@ -30,7 +30,7 @@ func (in *incoming) decode(raw wire.Value) error {
 
 func (in *incoming) loadSender(ctx context.Context) (err error) {
 	return in.view(ctx, func(tx *store.Tx) error {
-		in.sender, err = in.n.loadPeer(tx, in.packet.From, in.now)
+		in.sender, err = in.loadPeer(tx)
 		return err
 	})
 }
@@ -102,18 +102,22 @@ func (in *incoming) checkWindow() error {
 
 // open is step 6.
 func (in *incoming) open(ctx context.Context) error {
-	var key *suite.DecapsulationKey
-	err := in.view(ctx, func(tx *store.Tx) (err error) {
-		key, in.peerKey, err = openingKey(tx, in.packet.Prekey, in.packet.From, in.now)
-		return err
+	var found bool
+	err := in.view(ctx, func(tx *store.Tx) error {
+		k, ok, err := tx.PublicPrekey(in.packet.Prekey)
+		if err != nil || !ok || !mayOpen(k, in.packet.From, in.now) {
+			return err
+		}
+		found, in.peerKey = true, k.Peer != ""
+		return tx.UsePrekey(k.ID, in.decrypt)
 	})
-	if err != nil {
-		return err
+	if err == nil && !found {
+		err = in.refuse(fault.New(fault.UnknownPrekey, "packet.encryption.prekey: no such key is held"))
 	}
-	if key == nil {
-		return in.refuse(fault.New(fault.UnknownPrekey, "packet.encryption.prekey: no such key is held"))
-	}
-	defer key.Destroy()
+	return err
+}
+
+func (in *incoming) decrypt(key *suite.DecapsulationKey) (err error) {
 	if in.plaintext, err = in.packet.Open(key); err != nil {
 		return drop(err)
 	}
@@ -200,7 +204,7 @@ func (in *incoming) checkReceipt(ctx context.Context) (err error) {
 
 func (in *incoming) receiptAsksForDescriptor(ctx context.Context) (asks bool, err error) {
 	err = in.view(ctx, func(tx *store.Tx) error {
-		verdict, err := in.n.seen.Judge(tx, in.seen())
+		verdict, err := in.known.seen.judge(in.seen())
 		if err != nil || verdict != VerdictNew {
 			return err
 		}
@@ -292,18 +296,18 @@ func (in *incoming) seen() store.Seen {
 // applyPrekeys applies the issuer and holder rules of 04#peer-prekeys to a
 // packet that opened, whatever becomes of it from step 7 on.
 func (in *incoming) applyPrekeys(tx *store.Tx) error {
-	if err := deleteEndedSeeds(tx, in.now); err != nil {
+	if err := in.deleteEndedSeeds(tx); err != nil {
 		return err
 	}
 	if in.peerKey {
-		if err := applyIssuer(tx, in.packet.Prekey, in.packet.From, in.now); err != nil {
+		if err := in.applyIssuer(tx); err != nil {
 			return err
 		}
 	}
 	if in.candidate || in.content == nil {
 		return nil // not pinned when it was processed, or no well-formed prekey
 	}
-	return recordHeld(tx, in.packet.From, prekey.Carried{
+	return in.recordHeld(tx, prekey.Carried{
 		PublicKey: in.content.Prekey,
 		Timestamp: in.packet.Timestamp,
 		Pin:       in.sender.pin.LastHash(),

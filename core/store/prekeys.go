@@ -44,13 +44,42 @@ func (tx *Tx) scanPrekey(r scanner) (k Prekey, err error) {
 	if err != nil {
 		return k, fault.Wrapf(fault.StorageFailed, err, "seed of prekey %s", k.ID)
 	}
-	if suite.Hex256(k.PublicKey) != k.ID {
-		clear(seed)
-		return k, fault.New(fault.StorageFailed, "public key of prekey %s is another one", k.ID)
-	}
 	defer clear(seed)
+	if err := k.check(); err != nil {
+		return k, err
+	}
 	k.Seed, err = suite.SeedFromBytes(seed)
 	return k, err
+}
+
+const prekeyColumns = "id, peer, slot, public_key, at"
+
+func scanPublicPrekey(r scanner) (k Prekey, err error) {
+	if err := r.Scan(&k.ID, &k.Peer, &k.Slot, &k.PublicKey, &k.At); err != nil {
+		return k, err
+	}
+	return k, k.check()
+}
+
+// check binds the public key to the ID (04#prekey).
+func (k *Prekey) check() error {
+	if suite.Hex256(k.PublicKey) != k.ID {
+		return fault.New(fault.StorageFailed, "public key of prekey %s is another one", k.ID)
+	}
+	return nil
+}
+
+// PublicPrekeys is [Tx.Prekeys] without the seeds.
+func (tx *Tx) PublicPrekeys(peer string) ([]Prekey, error) {
+	return rows(tx, scanPublicPrekey, "SELECT "+prekeyColumns+" FROM prekey WHERE peer = ? ORDER BY at, rowid", peer)
+}
+
+// PublicPrekey returns the key with the given ID, without its seed, and whether
+// there is one.
+func (tx *Tx) PublicPrekey(id string) (Prekey, bool, error) {
+	var k Prekey
+	ok, err := tx.get("SELECT "+prekeyColumns+" FROM prekey WHERE id = ?", []any{id}, &k.ID, &k.Peer, &k.Slot, &k.PublicKey, &k.At)
+	return k, ok, err
 }
 
 // PutPrekey writes a key, new or changed.
@@ -73,14 +102,16 @@ func (tx *Tx) MovePrekey(id, slot string, at int64) error {
 // next [Store.Scrub].
 func (tx *Tx) DeletePrekey(id string) error {
 	tx.scrub = true
+	tx.deletedKeys = append(tx.deletedKeys, id)
 	return tx.run("DELETE FROM prekey WHERE id = ?", id)
 }
 
 // DeletePrekeys removes every key but a current one whose time is at or before
 // the given one, as [Tx.DeletePrekey] does.
 func (tx *Tx) DeletePrekeys(until int64) error {
-	n, err := tx.exec("DELETE FROM prekey WHERE slot <> 'current' AND at <= ?", until)
-	tx.scrub = tx.scrub || n > 0
+	deleted, err := rows(tx, text, "DELETE FROM prekey WHERE slot <> 'current' AND at <= ? RETURNING id", until)
+	tx.scrub = tx.scrub || len(deleted) > 0
+	tx.deletedKeys = append(tx.deletedKeys, deleted...)
 	return err
 }
 

@@ -32,6 +32,30 @@ func (tx *Tx) AddSeen(e Seen) error {
 	return tx.run("INSERT INTO seen VALUES (?, ?, ?)", e.Timestamp, e.Peer, e.MessageID)
 }
 
+// SeenState is what decides about a message of one sender, in one look.
+type SeenState struct {
+	Started          bool  // H is there
+	Horizon          int64 // H
+	Entries          int64
+	Earliest         int64 // smallest timestamp of an entry, 0 for none
+	OfSender         int64 // entries of the sender
+	HasSenderHorizon bool
+	SenderHorizon    int64 // H[sender]
+	SenderHorizons   bool  // there is one of any sender
+}
+
+// SeenState returns how things stand for a sender.
+func (tx *Tx) SeenState(peer string) (SeenState, error) {
+	var s SeenState
+	_, err := tx.get(`SELECT EXISTS (SELECT 1 FROM counter WHERE name = 'seen_horizon'),
+		(SELECT value FROM counter WHERE name = 'seen_horizon'), (SELECT value FROM counter WHERE name = 'seen_total'),
+		(SELECT timestamp FROM seen ORDER BY timestamp, peer, message_id LIMIT 1), (SELECT entries FROM seen_sender WHERE peer = ?1),
+		EXISTS (SELECT 1 FROM seen_horizon WHERE peer = ?1), (SELECT horizon FROM seen_horizon WHERE peer = ?1),
+		EXISTS (SELECT 1 FROM seen_horizon)`, []any{peer},
+		&s.Started, &s.Horizon, &s.Entries, &s.Earliest, &s.OfSender, &s.HasSenderHorizon, &s.SenderHorizon, &s.SenderHorizons)
+	return s, err
+}
+
 // SeenCount returns the number of entries.
 func (tx *Tx) SeenCount() (int64, error) {
 	n, _, err := tx.counter("seen_total")

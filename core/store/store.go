@@ -35,6 +35,7 @@ type Store struct {
 	scrub  atomic.Bool // rows were deleted whose bytes have to leave the files
 	held   atomic.Bool // the receive role of a store in memory is
 	closed atomic.Bool
+	keys   keyring
 }
 
 // Open opens the store at path, making it and its folder when they are not
@@ -121,6 +122,7 @@ func (s *Store) Close() error {
 	err := s.Scrub(context.Background())
 	s.reader.close()
 	s.writer.close()
+	s.keys.clear()
 	clear(s.seal)
 	return err
 }
@@ -137,6 +139,7 @@ func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
 			return err
 		}
 		failpoint.Here(failpoint.Saved)
+		s.keys.forget(tx.deletedKeys)
 		if tx.scrub {
 			s.scrub.Store(true)
 		}
@@ -160,7 +163,7 @@ func (s *Store) run(ctx context.Context, p *pool, f func(*Tx) error) error {
 		return failed(ctx, err)
 	}
 	defer rollback(c)
-	return f(&Tx{ctx: ctx, conn: c, store: s})
+	return f(&Tx{ctx: ctx, conn: c, store: s, writes: p == s.writer})
 }
 
 // Scrub empties the write-ahead log when seeds were deleted since the last

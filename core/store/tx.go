@@ -10,10 +10,12 @@ import (
 // and of use to the goroutine of that alone. It does nothing more once the
 // context it was begun with has ended.
 type Tx struct {
-	ctx   context.Context
-	conn  *sqlconn.Conn
-	store *Store
-	scrub bool
+	ctx         context.Context
+	conn        *sqlconn.Conn
+	store       *Store
+	writes      bool
+	scrub       bool
+	deletedKeys []string // prekeys whose rows it has deleted
 }
 
 func (tx *Tx) commit() error {
