@@ -120,9 +120,6 @@ func (e *Endpoint) retryDue(ctx context.Context, now int64) (accepted int, err e
 	if err := e.node.ExpireDue(ctx, now); err != nil {
 		return 0, err
 	}
-	if err := e.pruneThreads(ctx, now); err != nil {
-		return 0, err
-	}
 	var due []store.OutboxEntry
 	err = e.store.View(ctx, func(tx *store.Tx) (err error) {
 		due, err = tx.OutboxPending(now)

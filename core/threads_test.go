@@ -114,7 +114,7 @@ func TestThreads(t *testing.T) {
 		left  int
 	}{{2_592_000 - 60, 1}, {120, 0}} {
 		r.ahead.Add(tt.ahead)
-		if _, err := buyer.RetryDue(t.Context()); err != nil {
+		if _, err := buyer.Upkeep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if all, err := buyer.Threads(t.Context(), seller.ACEID()); err != nil || len(all) != tt.left {

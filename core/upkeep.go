@@ -146,5 +146,8 @@ func (u *upkeep) prune(ctx context.Context) (err error) {
 	if u.report.Pruned, err = u.node.Prune(ctx, u.now); err != nil {
 		return err
 	}
+	if err := u.pruneThreads(ctx, u.now); err != nil {
+		return err
+	}
 	return u.store.Scrub(ctx)
 }

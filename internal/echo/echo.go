@@ -78,6 +78,7 @@ func Start(ctx context.Context, c Config) (*Agent, error) {
 	a := &Agent{endpoint: endpoint, stop: stop, news: make(chan struct{}, 1)}
 	a.tasks.Go(func() { a.listen(working) })
 	a.tasks.Go(func() { a.work(working) })
+	a.tasks.Go(func() { endpoint.Keep(working, core.KeepOptions{}) }) // or it could not be reached after some days
 	return a, nil
 }
 
