@@ -43,11 +43,15 @@ func TestCloseDuringABackup(t *testing.T) {
 // every way that changes the packet log. Who is refused is told that the store
 // failed; what was answered is there.
 func TestCloseAndOpenUnderTraffic(t *testing.T) {
+	rounds := 15
+	if testing.Short() {
+		rounds = 5
+	}
 	path := filepath.Join(dataDir(t), "relay.db")
 	d := openSegmented(t, path, 8192)
 	books := newBooks(t, d, 7)
 	must(t, d.Close())
-	for range 15 {
+	for range rounds {
 		d := openSegmented(t, path, 8192)
 		wait := together(d, books)
 		var others sync.WaitGroup

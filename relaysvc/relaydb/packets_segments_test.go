@@ -146,6 +146,10 @@ func TestReadingKeepsItsSnapshot(t *testing.T) {
 // TestReadersBesideTheEraser reads all the time while packets come, go, and are
 // moved: what is read is whole, in order and without a gap.
 func TestReadersBesideTheEraser(t *testing.T) {
+	packets := 300
+	if testing.Short() {
+		packets = 100
+	}
 	var damage sync.Map
 	d, err := relaydb.OpenWith(ctx, filepath.Join(dataDir(t), "relay.db"), now,
 		relaydb.Options{Damaged: func(reason string) { damage.Store(reason, true) }}.WithSegments(8<<10))
@@ -189,7 +193,7 @@ func TestReadersBesideTheEraser(t *testing.T) {
 			}
 		}
 	})
-	for n := range 300 {
+	for n := range packets {
 		enqueue(t, d, packet("alice", "bob", sized(n, 1000)))
 		if n > 20 {
 			must(t, d.Ack(ctx, caller("alice", alice), fmt.Sprint("1-", n-20)))
