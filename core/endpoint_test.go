@@ -243,6 +243,21 @@ func TestPublishOnlyWhatChanged(t *testing.T) {
 	}
 }
 
+// TestPublishAfter: whoever lost its store publishes later than what others have
+// seen, also where the relay has forgotten it.
+func TestPublishAfter(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	seen := r.clock() + 100
+	if _, err := a.Publish(t.Context(), core.PublishOptions{After: seen}); err != nil {
+		t.Fatal(err)
+	}
+	peer, err := a.Lookup(t.Context(), a.ACEID())
+	if err != nil || peer.Card.IssuedAt <= seen || peer.Descriptor.IssuedAt <= seen {
+		t.Errorf("published %+v: %v", peer, err)
+	}
+}
+
 func TestPublishAfterANewSigningKey(t *testing.T) {
 	r := newRelay(t)
 	a := newAgent(t, r, open())

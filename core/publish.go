@@ -28,6 +28,10 @@ const (
 type PublishOptions struct {
 	Force  bool // publish anew although nothing asks for it
 	Prekey bool // with a new prekey: others may have the seed of the last one
+	// After is the issuedAt, in Unix seconds, of a document that this store has
+	// not signed and that peers may have seen, 0 for none: what is published is
+	// issued later.
+	After int64
 }
 
 // Published is what a Publish did, and what stands afterwards.
@@ -50,7 +54,7 @@ func (e *Endpoint) Publish(ctx context.Context, o PublishOptions) (Published, er
 	if err != nil {
 		return Published{}, err
 	}
-	p := &publication{Endpoint: e, now: now, force: o.Force, newPrekey: o.Prekey, done: Published{Relay: e.config.Relay, Handle: e.handle()}}
+	p := &publication{Endpoint: e, now: now, force: o.Force, newPrekey: o.Prekey, after: o.After, done: Published{Relay: e.config.Relay, Handle: e.handle()}}
 	if err := p.registerOnDemand(ctx); err != nil {
 		return p.done, err
 	}
@@ -78,6 +82,7 @@ type publication struct {
 	now       int64
 	force     bool
 	newPrekey bool
+	after     int64 // of PublishOptions
 	done      Published
 }
 
@@ -355,8 +360,12 @@ func (p *publication) served(ctx context.Context, lookup func(ctx context.Contex
 func tooEarly(at, now int64) bool { return at > now+wire.TimestampWindowSeconds }
 
 // previous returns the issuedAt that the next own document has to exceed: that of
-// the last one signed here or of the one served, -1 without any.
+// the last one signed here, of the one served or of one that is known otherwise,
+// -1 without any.
 func (p *publication) previous(own store.Document, served int64) int64 {
+	if p.after > 0 && !tooEarly(p.after, p.now) {
+		served = max(served, p.after)
+	}
 	if own.Raw == nil || tooEarly(own.IssuedAt, p.now) {
 		return served
 	}

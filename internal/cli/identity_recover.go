@@ -371,7 +371,17 @@ func (r *recovery) recoverBare(ctx context.Context) error {
 	}
 	r.next.warnOfRoots(r.app, s)
 	n.id.settings = s
-	return n.renewed(ctx, r.renewOptions, core.PublishOptions{Force: true})
+	return n.renewed(ctx, r.renewOptions, core.PublishOptions{Force: true, After: r.lastCard()})
+}
+
+// lastCard returns the issuedAt of the card that the relay served, 0 without one.
+// The relay forgets it with the old log, and who has seen it takes none that is
+// older (04#card-record).
+func (r *recovery) lastCard() int64 {
+	if r.own.Card == nil {
+		return 0
+	}
+	return r.own.Card.IssuedAt
 }
 
 // settingsServed returns the settings of the folder to be made: what the
