@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -265,6 +266,10 @@ func TestSecondSignalOfAThrowawayRelay(t *testing.T) {
 // TestHangupOfAThrowawayRelay closes its terminal, and the folder that it made
 // for itself goes as well.
 func TestHangupOfAThrowawayRelay(t *testing.T) {
+	// Tests that run under nohup ignore the signal, and so would the relay.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	p := startRelay(t, []string{"TMPDIR=" + t.TempDir()}, nil, "ace", "relay", "serve", "--dev")
 	p.signal(syscall.SIGHUP)
 	p.ends(exitOK)
