@@ -25,6 +25,22 @@ func newConnections(limit int) *connections {
 	return c
 }
 
+// storeFiles is how many files a store of some size has open, at most.
+const storeFiles = 128
+
+// places returns how many connections there may be of as many as the operator
+// allows. A quarter of the files that the process may have open is left to the
+// store, for which it is a failed disk when it can open none.
+func places(allowed int) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return allowed
+	}
+	limit := uint64(files.Cur)
+	most := limit - min(limit, max(limit/4, storeFiles))
+	return min(allowed, int(min(max(most, 1), 1<<30)))
+}
+
 // take waits for a place. It answers false after end.
 func (c *connections) take() bool {
 	c.mu.Lock()
@@ -59,6 +75,13 @@ func (c *connections) end() {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.changed.Broadcast()
+}
+
+// most returns the limit.
+func (c *connections) most() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limit
 }
 
 func (c *connections) count() int {

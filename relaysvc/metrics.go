@@ -276,7 +276,7 @@ func (s *Server) writeState(e *exposition) {
 	e.gauge("listen_streams", "Open listen streams.", float64(s.hub.count()))
 	e.gauge("listen_streams_limit", "Listen streams that may be open.", float64(s.limits().Streams))
 	e.gauge("connections", "Open connections of the main listener.", float64(s.connections.count()))
-	e.gauge("connections_limit", "Connections that may be open.", float64(s.limits().Connections))
+	e.gauge("connections_limit", "Connections that may be open.", float64(s.connections.most()))
 	e.family("build_info", "gauge", "Always 1; the labels say which program this is.").
 		add(1, "version", buildVersion(), "go", runtime.Version())
 	e.gauge("start_time_seconds", "Unix time at which the relay started.", float64(s.metrics.started))

@@ -14,7 +14,7 @@ func (s *Server) Reload(limits Limits) error {
 	}
 	s.bounds.Store(&limits)
 	s.hub.bound(limits.StreamsPerIdentity, limits.Streams)
-	s.connections.bound(limits.Connections)
+	s.connections.bound(places(limits.Connections))
 	if s.certificate == nil {
 		return nil
 	}

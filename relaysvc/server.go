@@ -238,11 +238,14 @@ func New(c Config) (*Server, error) {
 		disk:        &disk{path: c.DBPath},
 		log:         slog.New(c.Log),
 		drains:      make(chan Drain, 1),
-		connections: newConnections(c.Limits.Connections),
+		connections: newConnections(places(c.Limits.Connections)),
 		metrics:     newMetrics(c.Clock()),
 		salt:        suite.RandomBytes(16),
 	}
 	s.bounds.Store(&c.Limits)
+	if most := s.connections.most(); most < c.Limits.Connections {
+		s.log.Warn("there are fewer connections than configured: the process may not open as many files", "connections", most)
+	}
 	var err error
 	if c.TLSCert != "" {
 		if s.certificate, err = openCertificate(c, s.log); err != nil {
