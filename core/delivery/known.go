@@ -4,6 +4,7 @@ import (
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/prekey"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
 )
 
 // known is what the open transaction of a chunk has read or written, for the
@@ -23,6 +24,7 @@ type knownPeer struct {
 	issuer *prekey.Issuer // without seeds
 	held   *prekey.Held
 	permit **admission.Permit // of the peer, when no renewal is due to it
+	key    **suite.EncapsulationKey
 }
 
 func newKnown(tx *store.Tx, s SeenStore) *known { return &known{seen: s.in(tx)} }

@@ -19,7 +19,7 @@ type receiver func(ctx context.Context, e Entry, now int64) (Result, error)
 // run processes entries in stream order, in chunks. While one is in its
 // transaction, the receipts of the one before are posted.
 func (s *settling) run(ctx context.Context, entries []Entry) error {
-	before := s.n.startSending(ctx, nil)
+	before := s.n.startSending(ctx, nil, false)
 	defer func() { before.stop() }()
 	for len(entries) > 0 {
 		c := s.n.processChunk(ctx, entries[:min(chunkSize, len(entries))], s.clock)
@@ -28,8 +28,8 @@ func (s *settling) run(ctx context.Context, entries []Entry) error {
 			return err
 		}
 		before.stop()
-		before = s.n.startSending(ctx, c.taken)
 		entries = entries[len(c.taken):]
+		before = s.n.startSending(ctx, c.taken, len(entries) > 0 && !c.barrier)
 		if !c.barrier {
 			continue
 		}
@@ -54,9 +54,9 @@ func (s *settling) settle(ctx context.Context, receipts *sending) error {
 			s.tellNews(receipts.left)
 			return err
 		}
-		if failed != nil { // the entry was given up: the ones behind it go on
+		if failed != nil { // the entry was given up: those behind it go on
 			receipts.stop()
-			*receipts = *s.n.startSending(ctx, receipts.left)
+			*receipts = *s.n.startSending(ctx, receipts.left, false)
 		}
 	}
 	return nil

@@ -78,7 +78,8 @@ func (n *Node) prepareReceipt(tx *store.Tx, k *knownPeer, p peer, body ReceiptBo
 		body.Permit = r.renewal.Value()
 	}
 	r.content = n.coreContent(profile.ReceiptType, body.Value())
-	if r.key, err = encapsulationKey(p.id, p.agent.Prekey); err != nil {
+	r.key, err = once(&k.key, func() (*suite.EncapsulationKey, error) { return encapsulationKey(p.id, p.agent.Prekey) })
+	if err != nil {
 		return nil, err
 	}
 	r.content.Prekey, err = k.offer(tx, p.id, r.t, now)

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"modernc.org/libc"
+	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -25,6 +26,11 @@ type Conn struct {
 	wrap    func(error) error
 	stmts   map[string]*Stmt
 }
+
+// SyncDataOnly makes SQLite commit, where the system has it, with a sync that
+// leaves the times of a file alone: as durable, and half the wait. It holds for
+// the whole process.
+func SyncDataOnly() { _, _ = sqlite.Fdatasync(true) }
 
 // FileURI names the file at path for [Open].
 func FileURI(path string) string {

@@ -55,6 +55,7 @@ func Open(ctx context.Context, path string, vaultKey *suite.Seed) (*Store, error
 		return nil, err
 	}
 	s := &Store{path: path, seal: sealKey(vaultKey)}
+	sqlconn.SyncDataOnly()
 	uri := sqlconn.FileURI(path)
 	s.writer = newPool(uri, "BEGIN IMMEDIATE", 1, pragmas...)
 	s.reader = newPool(uri, "BEGIN", maxReaders, append(pragmas, "query_only(1)")...)
