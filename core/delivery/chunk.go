@@ -8,8 +8,8 @@ import (
 )
 
 // chunkSize bounds how many packets are processed in one transaction. It keeps
-// other writers of the store waiting for a few milliseconds.
-const chunkSize = 32
+// other writers of the store waiting for about ten milliseconds.
+const chunkSize = 64
 
 // errAlone says that a packet needs the network, before anything of it was
 // written. It is processed by itself, in transactions of its own.
@@ -42,18 +42,26 @@ type taken struct {
 // is then that of one.
 func (n *Node) processChunk(ctx context.Context, entries []Entry, clock func() int64) *chunk {
 	c := &chunk{n: n}
-	err := n.store.Update(ctx, func(tx *store.Tx) error {
-		c.known = newKnown(tx, n.seen)
+	err := n.store.Update(ctx, func(tx *store.Tx) (err error) {
+		if c.known, err = n.takeKnown(tx); err != nil {
+			return err
+		}
 		for _, e := range entries {
-			if err := c.take(ctx, tx, e, clock()); err != nil || c.barrier {
+			if err := c.take(ctx, tx, e, clock()); err != nil {
 				return err
 			}
+			if c.barrier {
+				break
+			}
 		}
-		return nil
+		c.known.version, err = tx.Version()
+		return err
 	})
 	if err != nil {
 		return &chunk{n: n, barrier: true, alone: len(entries)}
 	}
+	c.known.seen.tx = nil
+	n.last.Store(c.known)
 	for _, t := range c.taken {
 		t.in.tx, t.in.known = nil, nil
 	}

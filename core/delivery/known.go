@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/prekey"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -10,12 +11,15 @@ import (
 // known is what the open transaction of a chunk has read or written, for the
 // packets behind. Nobody else writes meanwhile, so it holds as long as the
 // packets of the chunk themselves change nothing of it, and for one reading of
-// the clock.
+// the clock. It is known to the next chunk too when nothing was committed in
+// between.
 type known struct {
-	now    int64
-	pruned bool // the seeds whose time has ended at now are deleted
-	peers  map[string]*knownPeer
-	seen   *seenTx
+	version store.Version // of the store when the chunk had ended
+	own     *kel.State    // this identity's log
+	now     int64
+	pruned  bool // the seeds whose time has ended at now are deleted
+	peers   map[string]*knownPeer
+	seen    *seenTx
 }
 
 // knownPeer is what is known of one peer, each member nil until it is read.
@@ -29,9 +33,21 @@ type knownPeer struct {
 
 func newKnown(tx *store.Tx, s SeenStore) *known { return &known{seen: s.in(tx)} }
 
+// takeKnown returns what is known in the transaction of a chunk.
+func (n *Node) takeKnown(tx *store.Tx) (*known, error) {
+	k := n.last.Swap(nil)
+	version, err := tx.Version()
+	if k == nil || err != nil || k.version != version || k.own != n.id.State() {
+		k = newKnown(tx, n.seen)
+		k.own = n.id.State()
+	}
+	k.seen.tx = tx
+	return k, err
+}
+
 // at makes the known that of a reading of the clock.
 func (k *known) at(now int64) {
-	if k.now != now || k.peers == nil {
+	if k.now != now || k.peers == nil || len(k.peers) > cachedLogs {
 		k.now, k.pruned, k.peers = now, false, map[string]*knownPeer{}
 	}
 }

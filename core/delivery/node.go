@@ -11,6 +11,7 @@ package delivery
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/descriptor"
@@ -59,6 +60,7 @@ type Node struct {
 	agents  parsed[*descriptor.PublishedAgent]
 	permits parsed[*admission.Permit]
 	checked *admission.PermitCache
+	last    atomic.Pointer[known] // to the last chunk, nil while there is one
 }
 
 // New returns a node and starts the seen store of a new endpoint. Codes:

@@ -64,6 +64,5 @@ func DecodeValue(v wire.Value) (*Packet, error) {
 	if err := r.Close(); err != nil {
 		return nil, fault.Wrap(fault.InvalidPacket, err)
 	}
-	p.raw = p.canonical()
 	return p, nil
 }

@@ -23,12 +23,17 @@ type Packet struct {
 	Payload       []byte // nonce[12] ‖ ciphertext ‖ tag[16]
 	Signature     wire.Signature
 
-	raw []byte
+	raw []byte // nil when Raw is to make it
 }
 
 // Raw returns the canonical JSON of the packet, which the caller must not
 // change.
-func (p *Packet) Raw() []byte { return p.raw }
+func (p *Packet) Raw() []byte {
+	if p.raw == nil {
+		return p.canonical() // most that are received are never asked
+	}
+	return p.raw
+}
 
 // Value returns the packet as JSON.
 func (p *Packet) Value() wire.Value {
@@ -57,7 +62,7 @@ type Envelope struct {
 
 // Envelope returns what a relay reads of the packet.
 func (p *Packet) Envelope() Envelope {
-	return Envelope{From: p.From, To: p.To, Timestamp: p.Timestamp, Raw: p.raw}
+	return Envelope{From: p.From, To: p.To, Timestamp: p.Timestamp, Raw: p.Raw()}
 }
 
 // PrekeyID returns the ID of an X-Wing public key, the hex SHA-256 of its 1216

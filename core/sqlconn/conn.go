@@ -123,6 +123,10 @@ func (c *Conn) Command(text string) error {
 // Changes returns how many rows the last INSERT, UPDATE or DELETE changed.
 func (c *Conn) Changes() int64 { return int64(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
 
+// TotalChanges returns how many rows the connection has changed since it was
+// opened, those of triggers and of transactions that were undone included.
+func (c *Conn) TotalChanges() int64 { return int64(sqlite3.Xsqlite3_total_changes(c.tls, c.db)) }
+
 // InTransaction reports whether one is begun: SQLite ends it by itself after
 // some failures.
 func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }

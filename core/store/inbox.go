@@ -73,7 +73,9 @@ func (tx *Tx) MessagesWithPrefix(prefix string, limit int) ([]Message, error) {
 // SetHandled marks the messages with the given ID and reports whether there is
 // one.
 func (tx *Tx) SetHandled(messageID string) (bool, error) {
+	before := tx.conn.TotalChanges()
 	n, err := tx.exec("UPDATE message SET handled = 1 WHERE message_id = ?", messageID)
+	tx.store.handled += tx.conn.TotalChanges() - before
 	return n > 0, err
 }
 

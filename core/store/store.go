@@ -36,6 +36,8 @@ type Store struct {
 	held   atomic.Bool // the receive role of a store in memory is
 	closed atomic.Bool
 	keys   keyring
+
+	handled int64 // rows that the writer has changed to mark messages; it is the writer's
 }
 
 // Open opens the store at path, making it and its folder when they are not

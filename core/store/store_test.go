@@ -221,6 +221,45 @@ func TestEndOfContextUndoes(t *testing.T) {
 	})
 }
 
+// A version is another one after every change but the mark of a message, made by
+// whomever.
+func TestVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ace", "store.db")
+	key := suite.NewSeed()
+	a, b := open(t, path, key), open(t, path, key)
+	message := store.Message{MessageID: "m", Peer: alice, Type: "t", Body: []byte("{}")}
+	var last store.Version
+	for _, tt := range []struct {
+		name   string
+		by     *store.Store
+		change func(*store.Tx) error
+		same   bool
+	}{
+		{"nothing", a, func(*store.Tx) error { return nil }, true},
+		{"a message", a, func(tx *store.Tx) error { return tx.AddMessage(message) }, false},
+		{"its mark", a, func(tx *store.Tx) error { _, err := tx.SetHandled("m"); return err }, true},
+		{"a name", a, func(tx *store.Tx) error { return tx.SetName(alice, "al") }, false},
+		{"a deletion of nothing", a, func(tx *store.Tx) error { return tx.DeleteContact(alice) }, true},
+		{"a name of another process", b, func(tx *store.Tx) error { return tx.SetName(alice, "ice") }, false},
+		{"nothing by another process", b, func(*store.Tx) error { return nil }, true},
+	} {
+		var before, after store.Version
+		read := func(into *store.Version) {
+			update(t, a, func(tx *store.Tx) (err error) { *into, err = tx.Version(); return err })
+		}
+		read(&before)
+		if before != last && last != (store.Version{}) {
+			t.Errorf("%s: another version before it", tt.name)
+		}
+		update(t, tt.by, tt.change)
+		read(&after)
+		if same := before == after; same != tt.same {
+			t.Errorf("%s: the same version is %t", tt.name, same)
+		}
+		last = after
+	}
+}
+
 func TestTwoProcessesShareAStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ace", "store.db")
 	key := suite.NewSeed()

@@ -18,6 +18,21 @@ type Tx struct {
 	deletedKeys []string // prekeys whose rows it has deleted
 }
 
+// Version names a state of the store, as a writing transaction sees it. Two that
+// are equal name the same one, but for the marks of [Tx.SetHandled]; the same
+// state may have several.
+type Version struct {
+	others int64 // what other connections have committed, by a number of SQLite's
+	own    int64 // rows that this one has changed
+}
+
+// Version returns that of the store as tx has it, its own changes included.
+func (tx *Tx) Version() (v Version, err error) {
+	_, err = tx.get("PRAGMA data_version", nil, &v.others)
+	v.own = tx.conn.TotalChanges() - tx.store.handled
+	return v, err
+}
+
 func (tx *Tx) commit() error {
 	if err := tx.ctx.Err(); err != nil {
 		return err
