@@ -120,6 +120,31 @@ func TestReceiptFailsWithinAPage(t *testing.T) {
 	}
 }
 
+// The chunk that was processed while the receipt of an earlier one failed comes
+// again too, and what is new of it is told once.
+func TestReceiptFailsBesideTheNextChunk(t *testing.T) {
+	w, alice, bob := friends(t)
+	const count = 70 // more than one chunk
+	for i := range count {
+		bob.send(alice, fmt.Sprint(i))
+	}
+	entries := w.takeQueue(alice)
+	alice.replaceNet(&failingPost{endpointNet: endpointNet{w, alice.id.ACEID()}, fails: []int{3}})
+	page, told := alice.receivePage(entries)
+	if page.Through != entries[1].StreamID || page.Last != delivery.Retry || len(told) != count || told[2].Outcome != delivery.Retry {
+		t.Errorf("page %+v, %d told", page, len(told))
+	}
+	page, again := alice.receivePage(entries[2:])
+	for i, r := range slices.Concat(told, again) {
+		if wantMessage := i < count; (r.Message != nil) != wantMessage || !wantMessage && r.Outcome != delivery.Duplicate {
+			t.Errorf("result %d: %s, message %t", i, r.Outcome, r.Message != nil)
+		}
+	}
+	if page.Through != entries[count-1].StreamID || len(again) != count-2 {
+		t.Errorf("page %+v, %d told again", page, len(again))
+	}
+}
+
 // The count of fetches of an entry is gone when it has come to its end.
 func TestFetchCountIsForgotten(t *testing.T) {
 	w, alice, bob := friends(t)
@@ -350,6 +375,41 @@ func TestOfferedKeyChangesWithinAPage(t *testing.T) {
 				t.Error("the receipts did not carry the key that is offered now")
 			}
 			return err
+		})
+	}
+}
+
+// A page renews a permit once (05#delivery-permits), whether or not the
+// descriptor of its sender has to be refreshed before the first receipt.
+func TestPageRenewsAPermitOnce(t *testing.T) {
+	for name, refresh := range map[string]bool{"descriptor at hand": false, "descriptor expired": true} {
+		t.Run(name, func(t *testing.T) {
+			w, alice, bob := friends(t)
+			w.now = bob.permit(alice, store.PermitHeld).ExpiresAt - wire.PermitRenewalSeconds + 1
+			alice.publish("open")
+			bob.publish("")
+			for i := range 3 {
+				bob.send(alice, fmt.Sprint(i))
+			}
+			if !refresh {
+				if _, err := alice.node.Lookup(t.Context(), bob.id.ACEID(), w.now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asked := w.asked
+			alice.receivePage(w.takeQueue(alice))
+			if refreshed := w.asked > asked; refreshed != refresh {
+				t.Errorf("refreshed: %t", refreshed)
+			}
+			renewals := 0
+			for _, r := range bob.pull() {
+				if r.Receipt.Body.Permit.Kind() != wire.Null {
+					renewals++
+				}
+			}
+			if renewals != 1 || alice.permit(bob, store.PermitIssued).IssuedAt != w.now {
+				t.Errorf("%d renewals, the last recorded at %d, now %d", renewals, alice.permit(bob, store.PermitIssued).IssuedAt, w.now)
+			}
 		})
 	}
 }
