@@ -353,8 +353,8 @@ func (f *frames) add(e relaydb.Entry) bool {
 }
 
 // room makes the buffer large enough for e and what comes after it, or for e
-// alone, if there is memory. Waiting for it is not for here, where a transaction
-// is open.
+// alone where that is small, if there is memory. Waiting for it is not for here,
+// where a transaction is open.
 func (f *frames) room(e relaydb.Entry) bool {
 	if f.entries > 0 {
 		return len(f.part.data)+len(e.Packet)+relayapi.EventOverhead+frameTail <= cap(f.part.data)
@@ -362,9 +362,10 @@ func (f *frames) room(e relaydb.Entry) bool {
 	alone := partSize(len(e.Packet), 1)
 	if cap(f.part.data) < alone {
 		f.server.pages.free(&f.part)
-		size, ok := f.server.pages.tryFirst(partSize(int(e.Bytes), e.Entries), alone)
+		all := partSize(int(e.Bytes), e.Entries)
+		size, ok := f.server.pages.tryFirst(all, alone)
 		if !ok {
-			f.short = alone
+			f.short = all
 			return false
 		}
 		f.server.pages.grow(&f.part, size)

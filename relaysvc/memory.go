@@ -43,14 +43,15 @@ func (m *memory) try(size int64) bool {
 }
 
 // tryFirst takes a buffer for all bytes of a page or a part or, where too much
-// is in the hands of others for that, one for its first entry, which need not
-// wait where it is small. It returns which buffer that is, the smaller one when
-// neither is left.
+// is in the hands of others for that, a small one that is enough for its first
+// entry. It returns which buffer that is, the one for all when neither is left.
 func (m *memory) tryFirst(all, first int) (size int, ok bool) {
-	for _, need := range [...]int{all, first} {
-		if size = sizeFor(need); m.try(int64(sizes[size])) {
-			return size, true
-		}
+	size = sizeFor(all)
+	switch {
+	case m.try(int64(sizes[size])):
+		return size, true
+	case first <= sizes[0] && m.try(int64(sizes[0])):
+		return 0, true
 	}
 	return size, false
 }
