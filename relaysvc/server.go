@@ -243,9 +243,6 @@ func New(c Config) (*Server, error) {
 		salt:        suite.RandomBytes(16),
 	}
 	s.bounds.Store(&c.Limits)
-	if most := s.connections.most(); most < c.Limits.Connections {
-		s.log.Warn("there are fewer connections than configured: the process may not open as many files", "connections", most)
-	}
 	var err error
 	if c.TLSCert != "" {
 		if s.certificate, err = openCertificate(c, s.log); err != nil {
