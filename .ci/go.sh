@@ -22,6 +22,8 @@ cross_build() {
 
 # race_tests leaves out the packages that only start the program, which is built
 # without the detector, and the simulation, in which one thing happens at a time.
+# Programs that tests start are not to wait a second each at their end, as the
+# detector has them do.
 # It leaves SQLite's own code as it is: the detector follows memory of Go alone, of
 # which that has none, and made it five times slower. A connection that two
 # goroutines use at a time is found all the same, by what modernc.org/libc keeps
@@ -31,7 +33,7 @@ race_tests() {
   local packages
   packages=$(go list ./... | grep -v -e /internal/crash -e /internal/sim)
   # shellcheck disable=SC2086 # one argument each
-  CGO_ENABLED=1 go test -race -gcflags=modernc.org/sqlite/lib=-race=false -short -shuffle=on -timeout 15m $packages
+  GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -gcflags=modernc.org/sqlite/lib=-race=false -short -shuffle=on -timeout 15m $packages
 }
 
 # crash_round is a short round of the crash harness; make crash KILLS=10000 is

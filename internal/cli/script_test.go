@@ -50,6 +50,7 @@ func TestScripts(t *testing.T) {
 			home, runtime := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "runtime")
 			env.Setenv("HOME", home)
 			env.Setenv("XDG_RUNTIME_DIR", runtime)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return os.MkdirAll(runtime, 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
