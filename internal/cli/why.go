@@ -95,7 +95,7 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 	case core.WhyDescriptorStale:
 		return fmt.Sprintf("The descriptor held of %s has ended or is outdated; an attempt needs a fresh one.", peer)
 	case core.WhyPermitHeld:
-		return fmt.Sprintf("You hold a permit of %s that is valid until %s.", peer, at)
+		return fmt.Sprintf("You hold a permit of %s that ends %s.", peer, at)
 	case core.WhyPermitMissing:
 		return fmt.Sprintf("You hold no permit of %s.", peer)
 	case core.WhyPermitEnded:
@@ -121,7 +121,7 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 	case core.WhyBlockSuperseded:
 		return fmt.Sprintf("The relay holds a later decision about %s than you made here: decide again to outrank it.", peer)
 	case core.WhyPermitIssued:
-		return fmt.Sprintf("You issued %s a permit that is valid until %s.", peer, at)
+		return fmt.Sprintf("You issued %s a permit that ends %s.", peer, at)
 	case core.WhyPermitDue:
 		if r.State != nil && *r.State == string(admission.Admitted) {
 			return fmt.Sprintf("%s has no permit of yours that is valid: ace permit renew sends one.", peer)
