@@ -25,8 +25,8 @@ func (l ownersListener) Accept() (net.Conn, error) {
 		if err == nil && mayAsk(uid, os.Geteuid()) {
 			return c, nil
 		}
-		c.Close()
 		l.log.Warn("a connection to the admin socket was refused", "uid", uid, "error", err)
+		c.Close() // after it is told: whoever sees the end finds the reason in the log
 	}
 }
 
