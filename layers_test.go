@@ -48,7 +48,7 @@ var owners = map[string][]string{
 	"golang.org/x/crypto":         {"core/suite", "keystore"},
 	"golang.org/x/sys":            {"core/suite", "keystore", "internal/cli"},
 	"golang.org/x/term":           {"internal/cli"},
-	"modernc.org/libc":            {"core/sqlconn", "relaysvc/relaydb", "internal/faultdisk"},
+	"modernc.org/libc":            {"core/sqlconn", "internal/faultdisk"},
 	"modernc.org/sqlite":          {"core/sqlconn", "relaysvc/relaydb", "internal/faultdisk"},
 	"github.com/spf13/cobra":      {"internal/cli"},
 	"github.com/spf13/pflag":      {"internal/cli"},

@@ -22,7 +22,7 @@ import (
 type Conn struct {
 	tls     *libc.TLS
 	db      uintptr
-	scratch uintptr // room for one result
+	scratch uintptr // room for two results
 	wrap    func(error) error
 	stmts   map[string]*Stmt
 }
@@ -79,6 +79,27 @@ func (c *Conn) Close() {
 	sqlite3.Xsqlite3_close_v2(c.tls, c.db)
 	libc.Xfree(c.tls, c.scratch)
 	c.tls.Close()
+}
+
+// KeepLog has Close leave the write-ahead log as it is.
+func (c *Conn) KeepLog() {
+	args := libc.Xmalloc(c.tls, 16)
+	defer libc.Xfree(c.tls, args)
+	sqlite3.Xsqlite3_db_config(c.tls, c.db, sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, libc.VaList(args, int32(1), uintptr(0)))
+}
+
+// BusyTimeout bounds the wait for a lock that another connection holds, which
+// is none at first.
+func (c *Conn) BusyTimeout(milliseconds int32) {
+	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, milliseconds)
+}
+
+// PagesWritten returns the pages that the connection has written since the last
+// call.
+func (c *Conn) PagesWritten() int64 {
+	current := c.scratch
+	sqlite3.Xsqlite3_db_status(c.tls, c.db, sqlite3.SQLITE_DBSTATUS_CACHE_WRITE, current, current+8, 1)
+	return int64(*(*int32)(at(current)))
 }
 
 // Script runs statements that have no parameters and whose rows do not matter.
@@ -147,6 +168,9 @@ type Error struct {
 	code    int // extended
 	message string
 }
+
+// Code returns the extended result code; its lowest 8 bits are the primary one.
+func (e *Error) Code() int { return e.code }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.message, e.code) }
 

@@ -11,8 +11,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Stmt is a prepared statement. Bind its parameters, step through its rows, and
-// reset it. Its rows are read before it is bound again.
+// Stmt is a prepared statement. Bind its parameters, which count from 1, step
+// through its rows, whose columns count from 0, and reset it. Parameters that
+// are not bound again keep their values; a statement is reset before they are.
 type Stmt struct {
 	c      *Conn
 	p      uintptr
@@ -36,13 +37,14 @@ func (s *Stmt) finalize() {
 	}
 }
 
-// Bind binds all parameters.
+// Bind binds all parameters, to integers, booleans, strings, byte slices, types
+// made of these, or nil.
 func (s *Stmt) Bind(args []any) error {
 	if len(args) != len(s.values) {
 		return s.c.wrap(fmt.Errorf("%d arguments for %d parameters", len(args), len(s.values)))
 	}
 	for i, arg := range args {
-		if err := s.bindOne(i, arg); err != nil {
+		if err := s.bindOne(i+1, arg); err != nil {
 			return s.c.wrap(err)
 		}
 	}
@@ -52,20 +54,20 @@ func (s *Stmt) Bind(args []any) error {
 func (s *Stmt) bindOne(i int, arg any) error {
 	switch v := arg.(type) {
 	case nil:
-		s.null(i)
+		s.BindNull(i)
 	case int64:
-		s.int(i, v)
+		s.BindInt(i, v)
 	case int:
-		s.int(i, int64(v))
+		s.BindInt(i, int64(v))
 	case bool:
-		s.flag(i, v)
+		s.BindBool(i, v)
 	case string:
-		s.text(i, v)
+		s.BindText(i, v)
 	case []byte:
 		if v == nil {
-			s.null(i)
+			s.BindNull(i)
 		} else {
-			s.blob(i, v)
+			s.BindBlob(i, v)
 		}
 	default:
 		converted, err := driver.DefaultParameterConverter.ConvertValue(arg)
@@ -80,35 +82,42 @@ func (s *Stmt) bindOne(i int, arg any) error {
 	return nil
 }
 
-func (s *Stmt) int(i int, v int64) { sqlite3.Xsqlite3_bind_int64(s.c.tls, s.p, int32(i+1), v) }
-func (s *Stmt) null(i int)         { sqlite3.Xsqlite3_bind_null(s.c.tls, s.p, int32(i+1)) }
+// BindInt binds a parameter to an integer.
+func (s *Stmt) BindInt(i int, v int64) { sqlite3.Xsqlite3_bind_int64(s.c.tls, s.p, int32(i), v) }
 
-func (s *Stmt) flag(i int, v bool) {
+// BindNull binds a parameter to NULL.
+func (s *Stmt) BindNull(i int) { sqlite3.Xsqlite3_bind_null(s.c.tls, s.p, int32(i)) }
+
+// BindBool binds a parameter to 1 or 0.
+func (s *Stmt) BindBool(i int, v bool) {
 	if v {
-		s.int(i, 1)
+		s.BindInt(i, 1)
 		return
 	}
-	s.int(i, 0)
+	s.BindInt(i, 0)
 }
 
-func (s *Stmt) text(i int, v string) {
+// BindText binds a parameter to a copy of v.
+func (s *Stmt) BindText(i int, v string) {
 	p := s.hold(i, len(v))
 	copy(unsafe.Slice((*byte)(at(p)), len(v)), v)
-	sqlite3.Xsqlite3_bind_text(s.c.tls, s.p, int32(i+1), p, int32(len(v)), sqlite3.SQLITE_STATIC)
+	sqlite3.Xsqlite3_bind_text(s.c.tls, s.p, int32(i), p, int32(len(v)), sqlite3.SQLITE_STATIC)
 }
 
-func (s *Stmt) blob(i int, v []byte) {
+// BindBlob binds a parameter to a copy of v, which is a blob without bytes also
+// when it is nil.
+func (s *Stmt) BindBlob(i int, v []byte) {
 	p := s.hold(i, len(v))
 	copy(unsafe.Slice((*byte)(at(p)), len(v)), v)
-	sqlite3.Xsqlite3_bind_blob(s.c.tls, s.p, int32(i+1), p, int32(len(v)), sqlite3.SQLITE_STATIC)
+	sqlite3.Xsqlite3_bind_blob(s.c.tls, s.p, int32(i), p, int32(len(v)), sqlite3.SQLITE_STATIC)
 }
 
 // hold returns memory for a parameter.
 func (s *Stmt) hold(i, size int) uintptr {
-	v := &s.values[i]
+	v := &s.values[i-1]
 	if v.p == 0 || v.size < size || v.size > keptValue {
 		// Unbound first: SQLite must not look at what is freed.
-		s.null(i)
+		s.BindNull(i)
 		libc.Xfree(s.c.tls, v.p)
 		v.size = max(64, size)
 		if v.p = libc.Xmalloc(s.c.tls, types.Size_t(v.size)); v.p == 0 {
@@ -149,13 +158,13 @@ func (s *Stmt) Scan(dest ...any) error {
 	for i, d := range dest {
 		switch d := d.(type) {
 		case *int64:
-			*d = s.intAt(i)
+			*d = s.Int(i)
 		case *string:
-			*d = string(s.bytesAt(i))
+			*d = string(s.Bytes(i))
 		case *[]byte:
-			*d = append([]byte(nil), s.bytesAt(i)...)
+			*d = append([]byte(nil), s.Bytes(i)...)
 		case *bool:
-			*d = s.intAt(i) != 0
+			*d = s.Int(i) != 0
 		default:
 			if err := s.scanKind(i, reflect.ValueOf(d).Elem()); err != nil {
 				return err
@@ -169,20 +178,21 @@ func (s *Stmt) Scan(dest ...any) error {
 func (s *Stmt) scanKind(i int, v reflect.Value) error {
 	switch {
 	case v.CanInt():
-		v.SetInt(s.intAt(i))
+		v.SetInt(s.Int(i))
 	case v.Kind() == reflect.String:
-		v.SetString(string(s.bytesAt(i)))
+		v.SetString(string(s.Bytes(i)))
 	default:
 		return s.c.wrap(fmt.Errorf("a result of type %s", v.Type()))
 	}
 	return nil
 }
 
-func (s *Stmt) intAt(i int) int64 { return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, int32(i)) }
+// Int returns a column as an integer, 0 for NULL.
+func (s *Stmt) Int(i int) int64 { return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, int32(i)) }
 
-// bytesAt returns a text or blob column, which is gone after the next step or
+// Bytes returns a text or blob column, which is gone after the next step or
 // reset.
-func (s *Stmt) bytesAt(i int) []byte {
+func (s *Stmt) Bytes(i int) []byte {
 	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.p, int32(i))
 	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.p, int32(i))
 	if p == 0 || n <= 0 {

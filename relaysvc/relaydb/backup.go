@@ -115,16 +115,16 @@ func copyStore(ctx context.Context, dsn string, log *packetlog.Log, path string)
 }
 
 func copyPackets(ctx context.Context, log *packetlog.Log, path string) error {
-	c, err := openConn(fileURI(path), "synchronous(OFF)", "journal_mode(OFF)")
+	c, err := openConn(path, "synchronous(OFF)", "journal_mode(OFF)")
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	t := &tx{conn: c, log: log}
 	if _, err := t.row("SELECT coalesce(max(id), 0) + 1 FROM bodies", nil, &t.nextBody); err != nil {
 		return err
 	}
-	if err := c.script("BEGIN; DELETE FROM erasures; UPDATE relay SET synced = 0, log_id = randomblob(16)"); err != nil {
+	if err := c.Script("BEGIN; DELETE FROM erasures; UPDATE relay SET synced = 0, log_id = randomblob(16)"); err != nil {
 		return err
 	}
 	for {
@@ -133,7 +133,7 @@ func copyPackets(ctx context.Context, log *packetlog.Log, path string) error {
 			return err
 		}
 		if n == 0 {
-			return c.script("COMMIT")
+			return c.Script("COMMIT")
 		}
 		if ctx.Err() != nil {
 			return storage(ctx.Err())

@@ -32,6 +32,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
+	"github.com/ace-toolkit/ace/core/sqlconn"
 	"github.com/ace-toolkit/ace/internal/failpoint"
 	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
@@ -168,9 +169,7 @@ func OpenWith(ctx context.Context, path string, now int64, o Options) (*DB, erro
 }
 
 func open(ctx context.Context, path string, o Options) (*DB, error) {
-	// Where the system has it, a sync that leaves the times of a file alone:
-	// as durable, and half the wait. It holds for the whole process.
-	_, _ = sqlite.Fdatasync(true)
+	sqlconn.SyncDataOnly()
 	w, err := openWriter(path, o)
 	if err != nil {
 		return nil, err
@@ -190,7 +189,7 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 	w.eraser, w.syncer = d.eraser, d.syncer
 	d.reader, err = sql.Open("sqlite", dsn(path, "query_only(1)"))
 	if err != nil {
-		d.keeper.conn.close()
+		d.keeper.conn.Close()
 		w.close()
 		return nil, storage(err)
 	}
@@ -199,7 +198,7 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 	d.cache.prepare = d.reader.PrepareContext
 	if _, err := d.read(ctx, "SELECT restored_at FROM relay", nil, &d.restoredAt); err != nil {
 		d.reader.Close()
-		d.keeper.conn.close()
+		d.keeper.conn.Close()
 		w.close()
 		return nil, err
 	}
@@ -256,12 +255,6 @@ const busyMilliseconds = 10_000
 // on the others.
 var connPragmas = []string{"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)"}
 
-// fileURI names the file for SQLite.
-func fileURI(path string) string {
-	u := url.URL{Scheme: "file", OmitHost: true, Path: path}
-	return u.String()
-}
-
 // dsn names the file and what holds on every connection to it. A commit is
 // durable (FULL) and what is deleted is overwritten (secure_delete). Nothing
 // here changes the file, which may turn out to be another program's.
@@ -270,8 +263,7 @@ func dsn(path string, pragmas ...string) string {
 	for _, p := range slices.Concat(connPragmas, pragmas) {
 		q.Add("_pragma", p)
 	}
-	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}
-	return u.String()
+	return sqlconn.FileURI(path) + "?" + q.Encode()
 }
 
 // statements keeps prepared statements by their text, of which there are few.
@@ -359,9 +351,9 @@ func storage(err error) error {
 
 // resultCode returns the primary result code of an error of SQLite, or 0.
 func resultCode(err error) int {
-	var own *sqliteError
+	var own *sqlconn.Error
 	if errors.As(err, &own) {
-		return own.code & 0xff
+		return own.Code() & 0xff
 	}
 	var e *sqlite.Error
 	if errors.As(err, &e) {

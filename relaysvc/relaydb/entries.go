@@ -89,41 +89,33 @@ type damage struct {
 // run reads in a transaction, so that the registration and the entries are
 // those of one moment.
 func (r *reading) run() error {
-	if err := r.conn.command("BEGIN"); err != nil {
+	if err := r.conn.Command("BEGIN"); err != nil {
 		return err
 	}
 	err := r.entries()
 	// Not a commit, which fails when a damaged page was met.
-	if end := r.conn.command("ROLLBACK"); err == nil {
+	if end := r.conn.Command("ROLLBACK"); err == nil {
 		err = end
 	}
 	return err
 }
 
-func (c *conn) command(text string) error {
-	s, err := c.prepare(text)
-	if err != nil {
-		return err
-	}
-	return s.run()
-}
-
 func (r *reading) identity() (int64, error) {
-	s, err := r.conn.prepare(selectIncarnation)
+	s, err := r.conn.Prepare(selectIncarnation)
 	if err != nil {
 		return 0, err
 	}
-	s.text(1, r.span.ACEID)
-	s.int(2, r.span.Incarnation)
-	ok, err := s.first()
+	s.BindText(1, r.span.ACEID)
+	s.BindInt(2, r.span.Incarnation)
+	ok, err := s.Step()
 	switch {
 	case err != nil:
 		return 0, err
 	case !ok:
 		return 0, Changed
 	}
-	defer s.reset()
-	return s.intAt(0), nil
+	defer s.Reset()
+	return s.Int(0), nil
 }
 
 func (r *reading) entries() error {
@@ -173,30 +165,30 @@ func (r *reading) packets(id int64, found []located, size int64) error {
 // find returns the entries of the span and the bytes of their packets, and
 // notes whether there may be more. It reads none of these.
 func (r *reading) find(id int64) (found []located, size int64, err error) {
-	s, err := r.conn.prepare(selectEntries)
+	s, err := r.conn.Prepare(selectEntries)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer s.reset()
+	defer s.Reset()
 	generation, seq := parseStreamID(r.span.After)
 	for i, v := range [...]int64{id, generation, seq, r.span.Now, r.log.Synced(), r.span.Entries} {
-		s.int(i+1, v)
+		s.BindInt(i+1, v)
 	}
 	found = r.conn.found[:0]
 	for {
-		ok, err := s.step()
+		ok, err := s.Step()
 		if err != nil || !ok {
 			r.more = int64(len(found)) >= r.span.Entries
 			r.conn.found = found
 			return found, size, err
 		}
-		f := located{generation: s.intAt(0), seq: s.intAt(1), size: s.intAt(2), body: s.intAt(4), place: s.intAt(5)}
+		f := located{generation: s.Int(0), seq: s.Int(1), size: s.Int(2), body: s.Int(4), place: s.Int(5)}
 		if len(found) > 0 && size+f.size > r.span.Bytes {
 			r.more = true
 			r.conn.found = found
 			return found, size, nil
 		}
-		copy(f.digest[:], s.bytesAt(3))
+		copy(f.digest[:], s.Bytes(3))
 		size += f.size
 		found = append(found, f)
 	}
@@ -219,20 +211,20 @@ func (r *reading) packet(f *located, entries int, size int64) (goOn bool, err er
 	if f.place >= 0 {
 		return r.logged(f, entries, size)
 	}
-	s, err := r.conn.prepare(selectBody)
+	s, err := r.conn.Prepare(selectBody)
 	if err != nil {
 		return false, err
 	}
-	s.int(1, f.body)
-	ok, err := s.first()
+	s.BindInt(1, f.body)
+	ok, err := s.Step()
 	if err != nil {
 		return false, err
 	}
 	if !ok {
 		return false, altered("it is missing")
 	}
-	defer s.reset()
-	return r.give(f, s.bytesAt(0), entries, size)
+	defer s.Reset()
+	return r.give(f, s.Bytes(0), entries, size)
 }
 
 // keptPacket bounds the memory that a connection keeps for a packet.

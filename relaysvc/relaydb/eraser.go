@@ -157,19 +157,19 @@ func (e *eraser) gather(last bool) (work erasure, err error) {
 				work.dead = append(work.dead, s)
 			}
 		}
-		s, err := t.conn.prepare("SELECT place, size FROM erasures WHERE place < ? LIMIT ?")
+		s, err := t.conn.Prepare("SELECT place, size FROM erasures WHERE place < ? LIMIT ?")
 		if err != nil {
 			return err
 		}
-		s.int(1, synced)
-		s.int(2, eraseBatch)
-		defer s.reset()
+		s.BindInt(1, synced)
+		s.BindInt(2, eraseBatch)
+		defer s.Reset()
 		for {
-			ok, err := s.step()
+			ok, err := s.Step()
 			if err != nil || !ok {
 				return err
 			}
-			r := packetlog.Range{Place: s.intAt(0), Size: s.intAt(1)}
+			r := packetlog.Range{Place: s.Int(0), Size: s.Int(1)}
 			if !inside(r, work.dead) {
 				work.ranges = append(work.ranges, r)
 			}
@@ -181,10 +181,10 @@ func (e *eraser) gather(last bool) (work erasure, err error) {
 // touch has a commit write something: one that changes nothing, or a row to
 // what it is, does not reach the disk.
 func (t *tx) touch() error {
-	if err := t.conn.command("INSERT INTO erasures (place, size) VALUES (-1, 0)"); err != nil {
+	if err := t.conn.Command("INSERT INTO erasures (place, size) VALUES (-1, 0)"); err != nil {
 		return err
 	}
-	return t.conn.command("DELETE FROM erasures WHERE place = -1")
+	return t.conn.Command("DELETE FROM erasures WHERE place = -1")
 }
 
 func inside(r packetlog.Range, segments []packetlog.Segment) bool {

@@ -81,7 +81,7 @@ type resetResult struct {
 }
 
 func openKeeper(path string, state *breakage, closing <-chan struct{}) (*keeper, error) {
-	c, err := openConn(fileURI(path), append(connPragmas, "wal_autocheckpoint(0)", "cache_size(-256)")...)
+	c, err := openConn(path, append(connPragmas, "wal_autocheckpoint(0)", "cache_size(-256)")...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +133,14 @@ func (w *writer) resetLog(r reset) resetResult {
 // was in the way for longer than patience, in milliseconds. It fails when the
 // disk does; a full one only leaves more.
 func checkpoint(c *conn, mode resetMode, patience int32) (left int64, err error) {
-	s, err := c.prepare(string(mode))
+	s, err := c.Prepare(string(mode))
 	if err != nil {
 		return 0, err
 	}
-	c.busyTimeout(patience)
-	defer c.busyTimeout(busyMilliseconds)
+	c.BusyTimeout(patience)
+	defer c.BusyTimeout(busyMilliseconds)
 	failpoint.Here(failpoint.Checkpoint)
-	ok, err := s.first()
+	ok, err := s.Step()
 	failpoint.Here(failpoint.Moved)
 	if code := resultCode(err); code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED {
 		return 1, nil
@@ -148,14 +148,14 @@ func checkpoint(c *conn, mode resetMode, patience int32) (left int64, err error)
 	if err != nil || !ok {
 		return 0, err
 	}
-	defer s.reset()
-	busy, log, moved := s.intAt(0), s.intAt(1), s.intAt(2)
+	defer s.Reset()
+	busy, log, moved := s.Int(0), s.Int(1), s.Int(2)
 	return max(busy, log-moved), nil
 }
 
 // loop works until the store closes.
 func (k *keeper) loop() {
-	defer k.conn.close()
+	defer k.conn.Close()
 	timer := time.NewTimer(0)
 	<-timer.C
 	defer timer.Stop()

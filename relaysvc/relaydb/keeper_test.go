@@ -95,12 +95,12 @@ func (d *DB) takeTurns(ctx context.Context, stop <-chan struct{}) error {
 			return err
 		}
 		for _, text := range []string{"BEGIN", "SELECT count(*) FROM relay"} {
-			if err := c.command(text); err != nil {
+			if err := c.Command(text); err != nil {
 				return err
 			}
 		}
 		if before != nil {
-			if err := before.command("ROLLBACK"); err != nil {
+			if err := before.Command("ROLLBACK"); err != nil {
 				return err
 			}
 			d.readers.give(before)
@@ -108,7 +108,7 @@ func (d *DB) takeTurns(ctx context.Context, stop <-chan struct{}) error {
 		before = c
 		select {
 		case <-stop:
-			return c.command("ROLLBACK")
+			return c.Command("ROLLBACK")
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -128,7 +128,7 @@ func TestReaderInTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"BEGIN", "SELECT count(*) FROM identities"} {
-		if err := c.command(text); err != nil {
+		if err := c.Command(text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,7 +144,7 @@ func TestReaderInTheWay(t *testing.T) {
 	for d.keeper.since.Load() == 0 || len(d.keeper.erasing) > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := c.command("ROLLBACK"); err != nil {
+	if err := c.Command("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	d.readers.give(c)
@@ -171,7 +171,7 @@ func TestEraseEndsWithTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"BEGIN", "SELECT count(*) FROM identities"} {
-		if err := c.command(text); err != nil {
+		if err := c.Command(text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestEraseEndsWithTheStore(t *testing.T) {
 	if err := <-erased; !errors.Is(err, errClosed) {
 		t.Errorf("got %v", err)
 	}
-	if err := c.command("ROLLBACK"); err != nil {
+	if err := c.Command("ROLLBACK"); err != nil {
 		t.Error(err)
 	}
 	d.readers.give(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 
+	"github.com/ace-toolkit/ace/core/sqlconn"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/internal/failpoint"
 )
@@ -88,10 +89,10 @@ func (d *DB) Enqueue(ctx context.Context, p Packet, room Room) (queued bool, err
 
 // packetStatements are those that a packet may need.
 type packetStatements struct {
-	selectQueue, selectBlock, updateQueue *stmt
-	selectNetwork, updateNetwork          *stmt
-	insertEntry, selectDuplicate          *stmt
-	updateSynced                          *stmt
+	selectQueue, selectBlock, updateQueue *sqlconn.Stmt
+	selectNetwork, updateNetwork          *sqlconn.Stmt
+	insertEntry, selectDuplicate          *sqlconn.Stmt
+	updateSynced                          *sqlconn.Stmt
 }
 
 const (
@@ -104,13 +105,13 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (identity, sender, digest, siz
 )
 
 func (p *packetStatements) prepare(c *conn) error {
-	for text, s := range map[string]**stmt{
+	for text, s := range map[string]**sqlconn.Stmt{
 		selectQueue: &p.selectQueue, selectBlock: &p.selectBlock, updateQueue: &p.updateQueue,
 		selectNetwork: &p.selectNetwork, updateNetwork: &p.updateNetwork,
 		insertEntry: &p.insertEntry, selectDuplicate: &p.selectDuplicate, updateSynced: &p.updateSynced,
 	} {
 		var err error
-		if *s, err = c.prepare(text); err != nil {
+		if *s, err = c.Prepare(text); err != nil {
 			return err
 		}
 	}
@@ -156,16 +157,16 @@ func orRefuse(err error, r Refusal) error {
 // expired.
 func (t *tx) duplicate(q *queueTotals, p *Packet) (bool, error) {
 	s := t.packets.selectDuplicate
-	s.int(1, q.id)
+	s.BindInt(1, q.id)
 	var key [32]byte
-	s.blob(2, appendSenderKey(key[:0], p.From))
-	s.blob(3, p.Digest)
-	ok, err := s.first()
+	s.BindBlob(2, appendSenderKey(key[:0], p.From))
+	s.BindBlob(3, p.Digest)
+	ok, err := s.Step()
 	if err != nil || !ok {
 		return false, err
 	}
-	defer s.reset()
-	return s.intAt(2) > p.Now, nil
+	defer s.Reset()
+	return s.Int(2) > p.Now, nil
 }
 
 // room refuses a packet that may not enter the queue, duplicates apart.
@@ -345,25 +346,25 @@ func (t *tx) count(q *queueTotals, p *Packet) {
 func (t *tx) insertEntry(q *queueTotals, p *Packet) (bool, error) {
 	stranger := p.KELEnd == ""
 	s := t.packets.insertEntry
-	s.int(1, q.id)
-	s.int(2, t.generation)
-	s.int(3, q.lastSeq+1)
-	s.flag(4, stranger)
-	s.int(5, p.Expires)
+	s.BindInt(1, q.id)
+	s.BindInt(2, t.generation)
+	s.BindInt(3, q.lastSeq+1)
+	s.BindBool(4, stranger)
+	s.BindInt(5, p.Expires)
 	if stranger {
-		s.text(6, p.Network)
+		s.BindText(6, p.Network)
 	} else {
-		s.null(6)
+		s.BindNull(6)
 	}
 	var key [32]byte
-	s.blob(7, appendSenderKey(key[:0], p.From))
-	s.int(8, int64(len(p.Raw)))
-	s.blob(9, p.Digest)
-	s.int(10, t.batch.Next())
-	if err := s.run(); err != nil {
+	s.BindBlob(7, appendSenderKey(key[:0], p.From))
+	s.BindInt(8, int64(len(p.Raw)))
+	s.BindBlob(9, p.Digest)
+	s.BindInt(10, t.batch.Next())
+	if err := s.Run(); err != nil {
 		return false, err
 	}
-	return t.conn.changes() > 0, nil
+	return t.conn.Changes() > 0, nil
 }
 
 // senderKey is what stands for a sender in a row: the 32 bytes of the digest

@@ -27,7 +27,7 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 		if c != nil {
 			return c, nil
 		}
-		c, err := openConn(fileURI(r.path), append(connPragmas, "query_only(1)", readerCache)...)
+		c, err := openConn(r.path, append(connPragmas, "query_only(1)", readerCache)...)
 		if err != nil {
 			r.idle <- nil
 		}
@@ -43,7 +43,7 @@ func (r *readers) give(c *conn) { r.idle <- c }
 func (r *readers) close() {
 	for range readConnections {
 		if c := <-r.idle; c != nil {
-			c.close()
+			c.Close()
 		}
 	}
 	close(r.idle)

@@ -92,25 +92,25 @@ func removeQuery(match string) string {
 }
 
 func (t *tx) victims(query string, args ...any) (victims []victim, more bool, err error) {
-	s, err := t.conn.prepare(query)
+	s, err := t.conn.Prepare(query)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := s.bind(args); err != nil {
+	if err := s.Bind(args); err != nil {
 		return nil, false, err
 	}
 	size := int64(0)
 	for {
-		ok, err := s.step()
+		ok, err := s.Step()
 		if err != nil {
 			return nil, false, err
 		}
 		if !ok || size >= removeBytes {
-			s.reset()
+			s.Reset()
 			return victims, ok || len(victims) == removeBatch, nil
 		}
-		v := victim{identity: s.intAt(0), generation: s.intAt(1), seq: s.intAt(2), size: s.intAt(3),
-			body: s.intAt(4), stranger: s.intAt(5) != 0, place: s.intAt(6)}
+		v := victim{identity: s.Int(0), generation: s.Int(1), seq: s.Int(2), size: s.Int(3),
+			body: s.Int(4), stranger: s.Int(5) != 0, place: s.Int(6)}
 		size += v.size
 		victims = append(victims, v)
 	}

@@ -11,12 +11,12 @@ func (t *tx) replay() (err error) {
 	if _, err := t.row("SELECT synced FROM relay", nil, &synced); err != nil {
 		return err
 	}
-	if err := t.begin.run(); err != nil {
+	if err := t.begin.Run(); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = t.rollback.run()
+			_ = t.rollback.Run()
 		}
 	}()
 	dropped, err := t.log.Recover(synced, t.replayOne)
@@ -31,7 +31,7 @@ func (t *tx) replay() (err error) {
 			return err
 		}
 	}
-	if err := t.commit.run(); err != nil {
+	if err := t.commit.Run(); err != nil {
 		return err
 	}
 	t.forget()

@@ -76,18 +76,18 @@ func (t *tx) queue(aceID string) (*queueTotals, error) {
 		return q, nil
 	}
 	s := t.packets.selectQueue
-	s.text(1, aceID)
-	ok, err := s.first()
+	s.BindText(1, aceID)
+	ok, err := s.Step()
 	if err != nil || !ok {
 		return nil, err
 	}
 	q := t.totals.newQueue()
-	q.id, q.kelEnd = s.intAt(0), append(q.kelEnd, s.bytesAt(1)...)
-	network := string(s.bytesAt(2))
-	q.lastSeq, q.entries, q.bytes = s.intAt(3), s.intAt(4), s.intAt(5)
-	q.strangers, q.strangerBytes = s.intAt(6), s.intAt(7)
-	q.quotaEntries, q.quotaBytes = s.intAt(8), s.intAt(9)
-	s.reset()
+	q.id, q.kelEnd = s.Int(0), append(q.kelEnd, s.Bytes(1)...)
+	network := string(s.Bytes(2))
+	q.lastSeq, q.entries, q.bytes = s.Int(3), s.Int(4), s.Int(5)
+	q.strangers, q.strangerBytes = s.Int(6), s.Int(7)
+	q.quotaEntries, q.quotaBytes = s.Int(8), s.Int(9)
+	s.Reset()
 	q.network, err = t.network(network)
 	t.totals.queues[aceID] = q
 	return q, err
@@ -100,13 +100,13 @@ func (t *tx) network(name string) (*networkTotals, error) {
 	n := &networkTotals{name: name}
 	t.totals.networks[name] = n
 	s := t.packets.selectNetwork
-	s.text(1, name)
-	ok, err := s.first()
+	s.BindText(1, name)
+	ok, err := s.Step()
 	if err != nil || !ok {
 		return n, err
 	}
-	n.queued = s.intAt(0)
-	s.reset()
+	n.queued = s.Int(0)
+	s.Reset()
 	return n, nil
 }
 
@@ -116,13 +116,13 @@ func (t *tx) blocked(q *queueTotals, p *Packet) (bool, error) {
 		return b, nil
 	}
 	s := t.packets.selectBlock
-	s.int(1, q.id)
-	s.text(2, p.From)
-	b, err := s.first()
+	s.BindInt(1, q.id)
+	s.BindText(2, p.From)
+	b, err := s.Step()
 	if err != nil {
 		return false, err
 	}
-	s.reset()
+	s.Reset()
 	t.totals.blocked[key] = b
 	return b, nil
 }
@@ -138,9 +138,9 @@ func (t *tx) writeTotals() error {
 		}
 		s := t.packets.updateQueue
 		for i, v := range [...]int64{q.lastSeq, q.entries, q.bytes, q.strangers, q.strangerBytes, q.id} {
-			s.int(i+1, v)
+			s.BindInt(i+1, v)
 		}
-		if err := s.run(); err != nil {
+		if err := s.Run(); err != nil {
 			return err
 		}
 	}
@@ -149,9 +149,9 @@ func (t *tx) writeTotals() error {
 			continue
 		}
 		s := t.packets.updateNetwork
-		s.text(1, n.name)
-		s.int(2, n.queued)
-		if err := s.run(); err != nil {
+		s.BindText(1, n.name)
+		s.BindInt(2, n.queued)
+		if err := s.Run(); err != nil {
 			return err
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/ace-toolkit/ace/core/sqlconn"
 	"github.com/ace-toolkit/ace/relaysvc/packetlog"
 )
 
 // tx runs statements on the writing connection, inside a transaction.
 type tx struct {
 	conn                    *conn
-	begin, commit, rollback *stmt
+	begin, commit, rollback *sqlconn.Stmt
 	packets                 packetStatements
 	totals                  totalsCache
 	generation              int64
@@ -44,9 +45,9 @@ func (q *queued) add(c counts) {
 // prepare makes the statements that every group needs and reads what is kept
 // in memory. The tables are there.
 func (t *tx) prepare() error {
-	for text, s := range map[string]**stmt{"BEGIN IMMEDIATE": &t.begin, "COMMIT": &t.commit, "ROLLBACK": &t.rollback} {
+	for text, s := range map[string]**sqlconn.Stmt{"BEGIN IMMEDIATE": &t.begin, "COMMIT": &t.commit, "ROLLBACK": &t.rollback} {
 		var err error
-		if *s, err = t.conn.prepare(text); err != nil {
+		if *s, err = t.conn.Prepare(text); err != nil {
 			return err
 		}
 	}
@@ -88,17 +89,17 @@ func (t *tx) forget() {
 
 // exec runs query and returns the number of rows it changed.
 func (t *tx) exec(query string, args ...any) (int64, error) {
-	s, err := t.conn.prepare(query)
+	s, err := t.conn.Prepare(query)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.bind(args); err != nil {
+	if err := s.Bind(args); err != nil {
 		return 0, err
 	}
-	if err := s.run(); err != nil {
+	if err := s.Run(); err != nil {
 		return 0, err
 	}
-	n := t.conn.changes()
+	n := t.conn.Changes()
 	t.erased = t.erased || n > 0 && erases(query)
 	return n, nil
 }
@@ -110,19 +111,19 @@ func erases(query string) bool {
 
 // row runs query and reports whether there is a row for dest.
 func (t *tx) row(query string, args []any, dest ...any) (bool, error) {
-	s, err := t.conn.prepare(query)
+	s, err := t.conn.Prepare(query)
 	if err != nil {
 		return false, err
 	}
-	if err := s.bind(args); err != nil {
+	if err := s.Bind(args); err != nil {
 		return false, err
 	}
-	ok, err := s.first()
+	ok, err := s.Step()
 	if err != nil || !ok {
 		return false, err
 	}
-	defer s.reset()
-	return true, s.scan(dest)
+	defer s.Reset()
+	return true, s.Scan(dest...)
 }
 
 // writeSynced notes how far the packet log has reached the disk.
@@ -132,8 +133,8 @@ func (t *tx) writeSynced() error {
 		return nil
 	}
 	s := t.packets.updateSynced
-	s.int(1, synced)
-	if err := s.run(); err != nil {
+	s.BindInt(1, synced)
+	if err := s.Run(); err != nil {
 		return err
 	}
 	t.synced = synced

@@ -222,7 +222,7 @@ func (d *DB) Broken() <-chan struct{} { return d.state.broken }
 func (d *DB) Err() error { return d.state.get() }
 
 func openWriter(path string, o Options) (*writer, error) {
-	c, err := openConn(fileURI(path), append(connPragmas, "wal_autocheckpoint(0)", writerCache)...)
+	c, err := openConn(path, append(connPragmas, "wal_autocheckpoint(0)", writerCache)...)
 	if err != nil {
 		return nil, err
 	}
@@ -231,15 +231,15 @@ func openWriter(path string, o Options) (*writer, error) {
 		w.observe = func(Commit) {}
 	}
 	if err := w.migrate(); err != nil {
-		c.close()
+		c.Close()
 		return nil, err
 	}
 	if err := w.openLog(filepath.Dir(path), o); err != nil {
-		c.close()
+		c.Close()
 		return nil, err
 	}
 	if err := w.tx.prepare(); err != nil {
-		c.close()
+		c.Close()
 		return nil, errors.Join(err, w.tx.log.Close())
 	}
 	return w, nil
@@ -286,15 +286,15 @@ SELECT user_version, (SELECT count(*) FROM sqlite_schema),
 	if tables == 0 {
 		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 3;\nCOMMIT"
 	}
-	return w.tx.conn.script("PRAGMA journal_mode = WAL;\n" + create)
+	return w.tx.conn.Script("PRAGMA journal_mode = WAL;\n" + create)
 }
 
 // close ends the connection. After a failure the log is left as it is.
 func (w *writer) close() {
 	if w.state.get() != nil || w.noteEnd() != nil {
-		w.tx.conn.keepLog()
+		w.tx.conn.KeepLog()
 	}
-	w.tx.conn.close()
+	w.tx.conn.Close()
 	_ = w.tx.log.Close()
 }
 
@@ -394,7 +394,7 @@ func (w *writer) transact(group []*job) error {
 	if err := w.syncing(decisions > 0); err != nil {
 		return err
 	}
-	if err := w.tx.begin.run(); err != nil {
+	if err := w.tx.begin.Run(); err != nil {
 		return err
 	}
 	w.tx.log.Begin(&w.tx.batch)
@@ -438,7 +438,7 @@ func (w *writer) syncing(wanted bool) error {
 	if wanted {
 		level = "FULL"
 	}
-	err := w.tx.conn.script("PRAGMA synchronous = " + level)
+	err := w.tx.conn.Script("PRAGMA synchronous = " + level)
 	if err == nil {
 		w.lazy = !wanted
 	}
@@ -456,7 +456,7 @@ func (w *writer) end(decisions int) error {
 		failpoint.Here(failpoint.Written)
 	}
 	start := time.Now()
-	if err := w.tx.commit.run(); err != nil {
+	if err := w.tx.commit.Run(); err != nil {
 		if packets {
 			err = w.withdraw(err)
 		}
@@ -477,7 +477,7 @@ func (w *writer) end(decisions int) error {
 		w.eraser.note()
 		w.tx.erasing = false
 	}
-	w.keeper.wrote(w.tx.conn.pagesWritten(), w.tx.erased)
+	w.keeper.wrote(w.tx.conn.PagesWritten(), w.tx.erased)
 	w.tx.erased = false
 	// The keeper may have failed meanwhile: what it was moving is in doubt.
 	return w.state.get()
@@ -502,7 +502,7 @@ func (w *writer) withdraw(err error) error {
 func (w *writer) undo(err error) error {
 	w.tx.forget()
 	w.tx.erasing, w.tx.synced = false, -1
-	if rollback := w.tx.rollback.run(); rollback != nil && resultCode(rollback) != sqlite3.SQLITE_ERROR {
+	if rollback := w.tx.rollback.Run(); rollback != nil && resultCode(rollback) != sqlite3.SQLITE_ERROR {
 		// SQLITE_ERROR: SQLite has rolled back by itself.
 		w.fail(rollback)
 	}

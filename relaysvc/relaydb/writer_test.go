@@ -123,7 +123,7 @@ func TestUndoneGroupLeavesNoTotals(t *testing.T) {
 		return err
 	}), send("second")})
 	// One that fails in a packet itself, in the middle of another.
-	if err := w.tx.begin.run(); err != nil {
+	if err := w.tx.begin.Run(); err != nil {
 		t.Fatal(err)
 	}
 	if err := send("third").take(w.tx); err != nil {
