@@ -34,7 +34,7 @@ type relay struct {
 
 func (r *relay) clock() int64 { return time.Now().Unix() + r.ahead.Load() }
 
-func newRelay(t *testing.T) *relay {
+func newRelay(t *testing.T, changes ...func(*relaysvc.Config)) *relay {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,9 +44,13 @@ func newRelay(t *testing.T) *relay {
 	if r.url, err = relaysvc.LoopbackURL(listener.Addr()); err != nil {
 		t.Fatal(err)
 	}
-	server, err := relaysvc.New(relaysvc.Config{
+	config := relaysvc.Config{
 		Development: true, PublicURL: r.url, DBPath: filepath.Join(t.TempDir(), "relay", "relay.db"), Clock: r.clock,
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	server, err := relaysvc.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

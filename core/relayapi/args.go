@@ -179,6 +179,12 @@ func ParseWake(body wire.Value, urls wire.URLPolicy) (Wake, error) {
 	return w, fault.Wrap(fault.InvalidArgument, r.Close())
 }
 
+// NewWake makes a registration of gateway, which issued token, if a relay may
+// take it. Code: invalid_argument.
+func NewWake(gateway, token string, urls wire.URLPolicy) (Wake, error) {
+	return ParseWake(Wake{gateway, token}.value(), urls)
+}
+
 func isWakeToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -191,11 +197,10 @@ func isWakeToken(s string) bool {
 }
 
 // Body returns the JSON body of w.
-func (w Wake) Body() []byte {
-	return wire.NewObject(
-		wire.M("gateway", wire.NewString(w.Gateway)),
-		wire.M("token", wire.NewString(w.Token)),
-	).Canonical()
+func (w Wake) Body() []byte { return w.value().Canonical() }
+
+func (w Wake) value() wire.Value {
+	return wire.NewObject(wire.M("gateway", wire.NewString(w.Gateway)), wire.M("token", wire.NewString(w.Token)))
 }
 
 // Send is the body of POST /v1/send (07#send). Permit is not present when the

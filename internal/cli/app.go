@@ -53,6 +53,7 @@ func entries() []entry {
 		{groupMessages, []string{"read"}, newReadCmd},
 		{groupMessages, []string{"listen"}, newListenCmd},
 		{groupMessages, []string{"maintain"}, newMaintainCmd},
+		{groupMessages, []string{"wake"}, newWakeCmd},
 		{groupMessages, []string{"outbox"}, newOutboxCmd},
 		{groupMessages, []string{"thread"}, newThreadCmd},
 		{groupMessages, []string{"quarantine"}, newQuarantineCmd},
