@@ -127,6 +127,30 @@ func (e *Endpoint) Lookup(ctx context.Context, aceID string) (*Peer, error) {
 	return &Peer{ACEID: aceID, Descriptor: found.Agent, Card: card, PinOutcome: string(found.Outcome)}, nil
 }
 
+// ImportAgent takes in a peer's PublishedAgent {kel, descriptor} that came over
+// another way than a relay, at most 1 MiB of JSON: it is verified and pinned as
+// what a lookup finds, and asks no relay (04#caching). The peer's card stays
+// unknown. Codes: invalid_argument for the own one, and those of
+// 04#verification.
+func (e *Endpoint) ImportAgent(ctx context.Context, text []byte) (*Peer, error) {
+	now, err := e.now()
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > wire.MaxPublishedAgentBytes {
+		return nil, fault.New(fault.InvalidAuthorization, "a published agent has at most %d bytes", wire.MaxPublishedAgentBytes)
+	}
+	published, err := wire.Parse(text, wire.MaxJSONDepth)
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidAuthorization, err)
+	}
+	found, err := e.node.ImportAgent(ctx, published, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Peer{ACEID: found.Agent.ACEID, Descriptor: found.Agent, PinOutcome: string(found.Outcome)}, nil
+}
+
 // lookupCard asks the relays of a descriptor in order until one serves the card
 // record of its identity (04#card-record), nil when none does.
 func (e *Endpoint) lookupCard(ctx context.Context, agent *descriptor.PublishedAgent, now int64) (*descriptor.CardBundle, error) {

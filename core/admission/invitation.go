@@ -42,12 +42,7 @@ func DecodeInvitation(text []byte) (*Invitation, error) {
 }
 
 // Inviter returns the ACE ID that the agent states, to find its pin by.
-func (i *Invitation) Inviter() string {
-	claims, _ := i.Agent.Get("descriptor")
-	id, _ := claims.Get("aceId")
-	text, _ := id.AsString()
-	return text
-}
+func (i *Invitation) Inviter() string { return descriptor.StatedID(i.Agent) }
 
 // NewInvitation returns the invitation of an agent with a permit it issued.
 func NewInvitation(agent *descriptor.PublishedAgent, permit *Permit) *Invitation {

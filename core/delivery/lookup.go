@@ -8,6 +8,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // Found is a peer whose descriptor was looked up.
@@ -86,20 +87,44 @@ func (n *Node) lookupRelays(ctx context.Context, id string, now int64) (p peer, 
 	return p, distinct, err
 }
 
-func (n *Node) lookupAt(ctx context.Context, relay string, p peer, now int64) (found Found, err error) {
+func (n *Node) lookupAt(ctx context.Context, relay string, p peer, now int64) (Found, error) {
 	published, err := n.net.Lookup(ctx, relay, p.id)
 	if err != nil {
 		return Found{}, err
 	}
+	return n.adoptFound(ctx, p, published, now)
+}
+
+// ImportAgent takes in a PublishedAgent that was shared out of band, as one that
+// a relay served. Codes: invalid_argument for the own one, those of
+// 04#verification, and stale_descriptor or stale_peer_binding for one that may
+// not be used now.
+func (n *Node) ImportAgent(ctx context.Context, published wire.Value, now int64) (Found, error) {
+	id := descriptor.StatedID(published)
+	if !wire.IsACEID(id) {
+		return Found{}, fault.New(fault.InvalidAuthorization, "descriptor.aceId: %.80q is not an ACE ID", id)
+	}
+	if err := n.checkOther(id); err != nil {
+		return Found{}, err
+	}
+	p, err := n.viewPeer(ctx, id, now)
+	if err != nil {
+		return Found{}, err
+	}
+	return n.adoptFound(ctx, p, published, now)
+}
+
+// adoptFound pins what was found of a peer, and returns the descriptor to use.
+func (n *Node) adoptFound(ctx context.Context, p peer, published wire.Value, now int64) (Found, error) {
 	var a adopted
-	err = n.store.Update(ctx, func(tx *store.Tx) error {
+	err := n.store.Update(ctx, func(tx *store.Tx) (err error) {
 		a, err = n.adopt(tx, p.id, published, now)
 		return err
 	})
 	if err != nil {
 		return Found{}, err
 	}
-	found = Found{Agent: a.agent, Pin: a.pin, Outcome: a.outcome}
+	found := Found{Agent: a.agent, Pin: a.pin, Outcome: a.outcome}
 	if a.refused != nil {
 		// 04#caching: an older candidate leaves the cached one, if that is usable.
 		found.Agent = p.agent

@@ -53,3 +53,12 @@ func shapeAt(v wire.Value, now int64, policy wire.URLPolicy) (*PublishedAgent, e
 	}
 	return a, nil
 }
+
+// StatedID returns the ACE ID that a PublishedAgent states, to find its pin by,
+// "" for none. Nothing is verified.
+func StatedID(published wire.Value) string {
+	claims, _ := published.Get("descriptor")
+	id, _ := claims.Get("aceId")
+	text, _ := id.AsString()
+	return text
+}

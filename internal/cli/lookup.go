@@ -8,18 +8,35 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 func newLookupCmd(a *app) *cobra.Command {
+	var from string
 	c := &cobra.Command{
-		Use:   "lookup PEER...",
+		Use:   "lookup PEER... | --from FILE|-",
 		Short: "Fetch, verify and pin what peers publish",
 		Long: `Fetch and verify what peers publish, and pin their key event logs. PEER is an
 ACE ID, @name@host, a name you gave, or the start of a known peer's ID (at least
-12 digits). With several peers, --json answers with one line for each.`,
+12 digits). With several peers, --json answers with one line for each.
+
+With --from the peer's descriptor comes from a file, as ace identity export
+--public --descriptor writes it, and no relay is asked.`,
 		Example: "  ace lookup @bob@relay.example",
 	}
-	return a.leaf(c, 1, -1, []any{peerAnswer{}, targetError{}}, func(ctx context.Context, args []string) error { return runLookup(ctx, a, args) })
+	c.Flags().StringVar(&from, "from", "", "`FILE` with the published descriptor of a peer, - for standard input")
+	return a.leaf(c, 0, -1, []any{peerAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
+		switch {
+		case from != "" && len(args) > 0:
+			return usagef("--from names the peer: leave %q out", args[0])
+		case from != "":
+			return runLookupFile(ctx, a, from)
+		case len(args) == 0:
+			return withHint(usagef("which peer?"), "see ace lookup --help")
+		}
+		return runLookup(ctx, a, args)
+	})
 }
 
 // peerAnswer is what a lookup verified. Only its author vouches for what is
@@ -30,6 +47,8 @@ type peerAnswer struct {
 	KELSeq     *int64           `json:"kel_seq"`
 	Descriptor descriptorAnswer `json:"descriptor"`
 	Card       *cardAnswer      `json:"card"`
+
+	fromFile bool // no card was asked for
 }
 
 type descriptorAnswer struct {
@@ -72,6 +91,9 @@ func (r peerAnswer) text(p *page) {
 		profiles = append(profiles, f.ID)
 	}
 	p.row("profiles", clean(strings.Join(profiles, " "), false))
+	if r.fromFile {
+		return
+	}
 	if r.Card == nil {
 		p.row("card", "none")
 		return
@@ -110,6 +132,25 @@ func runLookup(ctx context.Context, a *app, peers []string) error {
 		}
 		return a.print(newPeerAnswer(found))
 	})
+}
+
+func runLookupFile(ctx context.Context, a *app, file string) error {
+	text, err := a.readArg(file, wire.MaxPublishedAgentBytes, fault.InvalidAuthorization)
+	if err != nil {
+		return err
+	}
+	s, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	found, err := s.ImportAgent(ctx, text)
+	if err != nil {
+		return err
+	}
+	answer := newPeerAnswer(found)
+	answer.fromFile = true
+	return a.print(answer)
 }
 
 func newPeerAnswer(p *core.Peer) peerAnswer {
