@@ -159,6 +159,17 @@ func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, 
 	return int(taken.Load()), err
 }
 
+// PruneOutbox removes the messages whose outcome is at least age seconds old,
+// and returns how many there were. Upkeep removes them after 30 days. Code:
+// invalid_argument for an age below OFFLINE_WINDOW_SECONDS, 7 days.
+func (e *Endpoint) PruneOutbox(ctx context.Context, age int64) (removed int64, err error) {
+	now, err := e.now()
+	if err != nil {
+		return 0, err
+	}
+	return e.node.PruneSettled(ctx, age, now)
+}
+
 // Outbox returns all entries, oldest first.
 func (e *Endpoint) Outbox(ctx context.Context) (list []Outgoing, err error) {
 	now, err := e.now()

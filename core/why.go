@@ -170,19 +170,26 @@ func (f *facts) readOwn(tx *store.Tx) error {
 	return err
 }
 
-func (f *facts) readOutbox(tx *store.Tx, id string) error {
+func (f *facts) readOutbox(tx *store.Tx, id string) (err error) {
+	f.waiting, f.failed, err = waitingFor(tx, id)
+	return err
+}
+
+// waitingFor counts the messages to a peer that have no outcome, and returns the
+// code with which the last attempt of one failed.
+func waitingFor(tx *store.Tx, id string) (n int, failed string, err error) {
 	pending, err := tx.OutboxPending(math.MaxInt64)
 	last := int64(-1)
 	for _, entry := range pending {
 		if entry.Peer != id {
 			continue
 		}
-		f.waiting++
+		n++
 		if entry.Attempts > 0 && entry.NextAttemptAt > last {
-			last, f.failed = entry.NextAttemptAt, entry.LastError
+			last, failed = entry.NextAttemptAt, entry.LastError
 		}
 	}
-	return err
+	return n, failed, err
 }
 
 func (f *facts) send() (reasons []Reason) {

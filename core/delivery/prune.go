@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -10,6 +11,24 @@ import (
 // settledRetention is how long an ended message stays in the Outbox for its
 // sender to look at. It is longer than any has to stay (06#outbox-sender).
 const settledRetention = 30 * 86400
+
+// minRetention is how long an ended message stays whatever its sender wants: as
+// long as a receipt of it may come.
+const minRetention = wire.OfflineWindowSeconds
+
+// PruneSettled removes the messages that ended at least age seconds ago and
+// returns how many there were. Code: invalid_argument for an age below
+// OFFLINE_WINDOW_SECONDS.
+func (n *Node) PruneSettled(ctx context.Context, age, now int64) (removed int64, err error) {
+	if age < minRetention {
+		return 0, fault.New(fault.InvalidArgument, "a message stays for %d days after its outcome", minRetention/86400)
+	}
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		removed, err = tx.DeleteSettled(now - age)
+		return err
+	})
+	return removed, err
+}
 
 // Prune removes what has ended, and returns how many rows that were: pending
 // entries and held requests whose time is over (05#flow), messages that ended

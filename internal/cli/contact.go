@@ -13,7 +13,7 @@ import (
 
 func newContactCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "contact", Short: "Decide who may write to you"},
-		newContactRequestsCmd(a), newContactAcceptCmd(a), newContactRejectCmd(a), newContactListCmd(a),
+		newContactRequestsCmd(a), newContactAcceptCmd(a), newContactRejectCmd(a), newContactListCmd(a), newContactShowCmd(a), newContactNameCmd(a),
 		newContactBlockCmd(a), newContactUnblockCmd(a), newContactForgetCmd(a), newContactInviteCmd(a), newContactImportCmd(a))
 }
 

@@ -80,6 +80,9 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "alice", "quarantine", "show", "1")
 	do("--as", "alice", "quarantine", "drop", "1", "--yes")
 
+	do("--as", "alice", "contact", "show", bob)
+	do("--as", "alice", "contact", "name", bob, "bob")
+	do("--as", "alice", "outbox", "prune")
 	do("--as", "alice", "wake", "set", "http://127.0.0.1:9", "--token-file", s.write("token", strings.Repeat("A", 22)))
 	do("--as", "alice", "wake", "clear")
 

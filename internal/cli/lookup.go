@@ -83,14 +83,7 @@ type cardUntrusted struct {
 func (r peerAnswer) text(p *page) {
 	p.row("ace id", r.ACEID)
 	p.row("pin", r.Pin)
-	d := r.Descriptor
-	p.row("relays", strings.Join(d.Relays, " "))
-	p.row("descriptor until", p.time(d.ExpiresAt))
-	var profiles []string
-	for _, f := range d.Profiles {
-		profiles = append(profiles, f.ID)
-	}
-	p.row("profiles", clean(strings.Join(profiles, " "), false))
+	r.Descriptor.text(p)
 	if r.fromFile {
 		return
 	}
@@ -99,6 +92,16 @@ func (r peerAnswer) text(p *page) {
 		return
 	}
 	r.Card.text(p)
+}
+
+func (d descriptorAnswer) text(p *page) {
+	p.row("relays", strings.Join(d.Relays, " "))
+	p.row("descriptor until", p.time(d.ExpiresAt))
+	var profiles []string
+	for _, f := range d.Profiles {
+		profiles = append(profiles, f.ID)
+	}
+	p.row("profiles", clean(strings.Join(profiles, " "), false))
 }
 
 func (c cardAnswer) text(p *page) {

@@ -14,7 +14,7 @@ import (
 
 func newOutboxCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "outbox", Short: "Show what became of your messages"},
-		newOutboxListCmd(a), newOutboxShowCmd(a), newOutboxRetryCmd(a), newOutboxAbandonCmd(a))
+		newOutboxListCmd(a), newOutboxShowCmd(a), newOutboxRetryCmd(a), newOutboxAbandonCmd(a), newOutboxPruneCmd(a))
 }
 
 func newOutboxListCmd(a *app) *cobra.Command {

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 func newOutboxRetryCmd(a *app) *cobra.Command {
@@ -34,6 +36,44 @@ is free again.`,
 	return a.leaf(c, 1, -1, []any{outgoingAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
 		return runOutboxAbandon(ctx, a, args)
 	})
+}
+
+func newOutboxPruneCmd(a *app) *cobra.Command {
+	var age time.Duration
+	c := &cobra.Command{
+		Use:   "prune [--older-than D]",
+		Short: "Remove messages that ended long ago",
+		Long: `Remove messages whose outcome is at least seven days old, or as old as
+--older-than says. Upkeep removes them after 30 days by itself. A message without
+an outcome is never removed: ace outbox abandon gives it one.`,
+	}
+	c.Flags().DurationVar(&age, "older-than", wire.OfflineWindowSeconds*time.Second, "how `LONG` ago the outcome was, at least 168h")
+	return a.leaf(c, 0, 0, []any{prunedAnswer{}}, func(ctx context.Context, _ []string) error {
+		return runOutboxPrune(ctx, a, age)
+	})
+}
+
+// prunedAnswer says how many messages were removed.
+type prunedAnswer struct {
+	Removed int64 `json:"removed"`
+}
+
+func (r prunedAnswer) text(p *page) { p.line("removed %s", count(int(r.Removed), "message")) }
+
+func runOutboxPrune(ctx context.Context, a *app, age time.Duration) error {
+	if age < wire.OfflineWindowSeconds*time.Second {
+		return usagef("--older-than is at least %dh", wire.OfflineWindowSeconds/3600)
+	}
+	s, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	removed, err := s.PruneOutbox(ctx, int64(age/time.Second))
+	if err != nil {
+		return err
+	}
+	return a.print(prunedAnswer{removed})
 }
 
 func runOutboxRetry(ctx context.Context, a *app, ids []string, all bool) error {
