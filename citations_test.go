@@ -12,7 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
+
+	"github.com/ace-toolkit/ace/internal/sentences"
 )
 
 // specDir is the specification beside a checkout. It need not be there.
@@ -184,7 +185,7 @@ func headingSlugs(t *testing.T, name string) []string {
 		if fenced || m == nil {
 			continue
 		}
-		s := slugOf(m[1])
+		s := sentences.Slug(m[1])
 		n := times[s]
 		times[s]++
 		if n > 0 {
@@ -193,24 +194,4 @@ func headingSlugs(t *testing.T, name string) []string {
 		slugs = append(slugs, s)
 	}
 	return slugs
-}
-
-// slugOf follows GitHub: lower case, letters, digits, hyphens and underscores
-// kept, blanks turned into hyphens, the rest dropped. A heading that opens with
-// a code span ends with it: on the interop page the paragraph below ran on into
-// the heading's line.
-func slugOf(title string) string {
-	if code, ok := strings.CutPrefix(title, "`"); ok {
-		title, _, _ = strings.Cut(code, "`")
-	}
-	var b strings.Builder
-	for _, r := range strings.ToLower(title) {
-		switch {
-		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
-			b.WriteRune(r)
-		case r == ' ':
-			b.WriteByte('-')
-		}
-	}
-	return b.String()
 }

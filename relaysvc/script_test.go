@@ -59,7 +59,7 @@ func readScripts(t testing.TB) map[string][]scriptCase {
 	must(t, err)
 	all := map[string][]scriptCase{}
 	for _, name := range names {
-		if base := filepath.Base(name); base != sentences {
+		if base := filepath.Base(name); base != sentenceList {
 			all[strings.TrimSuffix(base, ".txt")] = readScript(t, name)
 		}
 	}
