@@ -25,6 +25,7 @@ const chapterLists = "testdata/chapters"
 
 // chapterPages maps a list to the page that it is about.
 var chapterPages = map[string]string{
+	"01":         "01-identity.md",
 	"delegation": "profile-delegation.md",
 }
 

@@ -251,18 +251,6 @@ func TestDescriptorOfAnotherIdentity(t *testing.T) {
 	})
 }
 
-// A stored pin is verified again: the log of another identity is none of it.
-func TestPinOfAnotherIdentity(t *testing.T) {
-	w, alice, bob := friends(t)
-	bob.update(func(tx *store.Tx) error {
-		return tx.SetPin(alice.id.ACEID(), store.Pin{KEL: bob.id.State().Raw(), FetchedAt: w.now})
-	})
-	_, err := bob.node.Enqueue(t.Context(), delivery.Message{To: alice.id.ACEID(), Type: profile.TextType, Body: textBody("x")}, w.now)
-	if !errors.Is(err, fault.StorageFailed) {
-		t.Errorf("Enqueue: %v", err)
-	}
-}
-
 // A stranger's source is bounded before it is verified, and one that names
 // another identity pins nothing.
 func TestStrangersSource(t *testing.T) {

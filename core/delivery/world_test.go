@@ -95,8 +95,14 @@ func newKey() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
 // delegate gives the identity a new signing key.
 func (e *endpoint) delegate(state *kel.State) {
 	e.t.Helper()
+	e.delegateUntil(state, e.world.now+wire.MaxSigningKeyLifetime)
+}
+
+// delegateUntil gives the identity a new signing key that ends at notAfter.
+func (e *endpoint) delegateUntil(state *kel.State, notAfter int64) {
+	e.t.Helper()
 	key := newKey()
-	state, err := state.Delegate(e.root, key.PublicKey(), e.world.now, e.world.now+wire.MaxSigningKeyLifetime)
+	state, err := state.Delegate(e.root, key.PublicKey(), e.world.now, notAfter)
 	if err != nil {
 		e.t.Fatal(err)
 	}
