@@ -23,8 +23,8 @@ type contactPacket struct {
 
 // sendContact makes the single attempt of a contact packet, to the published
 // prekey of the peer (06#receipts), and records the permit it carries as issued.
-// Codes: identity_unavailable without an own descriptor, and those of lookups
-// and relays.
+// Codes: identity_unavailable without an own descriptor, those of a permit that
+// is not valid any more, and those of lookups and relays.
 func (n *Node) sendContact(ctx context.Context, c contactPacket, now int64) error {
 	source, err := n.needOwnAgent(ctx, now)
 	if err != nil {
@@ -32,6 +32,12 @@ func (n *Node) sendContact(ctx context.Context, c contactPacket, now int64) erro
 	}
 	if c.to, err = n.ensureAgent(ctx, c.to, now); err != nil {
 		return err
+	}
+	if c.permit != nil {
+		// 04#caching: the pin may have moved since the permit was chosen.
+		if err := c.permit.Verify(c.to.pin, c.to.id, n.id.ACEID(), now); err != nil {
+			return err
+		}
 	}
 	var reply *admission.Permit
 	if c.kind != admission.Rejected {
@@ -276,8 +282,5 @@ func (n *Node) RejectRequest(ctx context.Context, from string, now int64) error 
 		return err
 	}
 	p.agent, p.pin = source, source.State()
-	if err := permit.Verify(p.pin, from, n.id.ACEID(), now); err != nil {
-		return err
-	}
 	return n.sendContact(ctx, contactPacket{to: p, permit: permit, kind: admission.Rejected, profile: c.Profile}, now)
 }

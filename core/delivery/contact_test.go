@@ -116,6 +116,39 @@ func TestDeclineWithAnEndedPermit(t *testing.T) {
 	}
 }
 
+// The permit of a request is not presented once its issuer has another signing
+// key, which may show only when the reply is due (04#caching).
+func TestAcceptWithAPermitOfASupersededKey(t *testing.T) {
+	w := newWorld()
+	alice, bob := w.newEndpoint(t, "open", nil), w.newEndpoint(t, "", nil)
+	// The source of the request is valid for long, and older than what alice looks
+	// up, so that it does not become the descriptor she replies to.
+	request := bob.request(alice, profile.TextID, 10*86400)
+	w.now++
+	newer, err := descriptor.Build(bob.id, descriptor.Fields{
+		ExpiresAt: w.now + 60, Relays: []string{relay}, Prekey: newPrekey(),
+	}, w.now, -1, descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.agents[bob.id.ACEID()] = newer.Value()
+	if _, err := alice.node.Lookup(t.Context(), bob.id.ACEID(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	w.now += 60
+	w.redeliver(request)
+	alice.pullOne(delivery.Delivered, "")
+	bob.delegate(bob.id.State())
+	bob.open()
+	bob.publish("")
+	if _, err := alice.node.AcceptRequest(t.Context(), bob.id.ACEID(), w.now); !errors.Is(err, fault.StalePeerBinding) {
+		t.Errorf("accepted: %v", err)
+	}
+	if len(w.posted) != 0 {
+		t.Error("a permit of a superseded key was presented")
+	}
+}
+
 // What a stranger's packet carries is not recorded, although the stranger was
 // looked up before: it was not authenticated by that pin (04#peer-prekeys).
 func TestStrangersPrekeyIsNotHeld(t *testing.T) {

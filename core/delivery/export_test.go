@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -48,3 +49,6 @@ func (n *Node) TestOnlyReceiveCandidate(ctx context.Context, raw wire.Value, now
 	meanwhile()
 	return in.finish(ctx, in.receiveCandidate(ctx))
 }
+
+// TestOnlyKELs is the node's memory of verified logs.
+func (n *Node) TestOnlyKELs() *kel.Cache { return n.verify.KELs }

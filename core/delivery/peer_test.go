@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/delivery"
@@ -232,6 +233,11 @@ func TestHandlePins(t *testing.T) {
 	if !errors.Is(err, fault.InvalidAuthorization) {
 		t.Errorf("the handle was dropped at its home: %v", err)
 	}
+	// The horizon is checked before the handle.
+	_, err = bob.node.AdoptCard(t.Context(), alice.id.ACEID(), alice.card(descriptor.CardRecord{}, w.now), w.now+100)
+	if !errors.Is(err, fault.StaleDescriptor) {
+		t.Errorf("an older card without the handle: %v", err)
+	}
 }
 
 // A relay that serves the descriptor of another identity pins nothing.
@@ -295,6 +301,20 @@ func TestStrangersLongLog(t *testing.T) {
 	mallory.publish("")
 	mallory.connect(alice)
 	alice.pullOne(delivery.Dropped, fault.InvalidAuthorization)
+	// None of its signatures was verified: the log is not remembered.
+	log := mallory.id.State().Value()
+	verify := func() (bytes uint64) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := alice.node.TestOnlyKELs().Verify(log, w.now); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if first, again := verify(), verify(); first < 10*again || first < 1<<16 {
+		t.Errorf("the log is remembered: %d bytes were allocated to verify it, %d to find it", first, again)
+	}
 }
 
 // Core packets are dropped where others are rejected, also when their content
