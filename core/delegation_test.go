@@ -36,6 +36,18 @@ func TestCredential(t *testing.T) {
 	if _, err := carol.VerifyCredential(t.Context(), forged); !errors.Is(err, fault.InvalidAuthorization) {
 		t.Errorf("forged: %v", err)
 	}
+	// The answer follows the pin: the key that signed it is superseded now.
+	alice.delegate(r)
+	alice.publish(false)
+	if _, err := carol.VerifyCredential(t.Context(), c.Value()); !errors.Is(err, fault.StalePeerBinding) {
+		t.Errorf("after a new key of the issuer: %v", err)
+	}
+	if c, err = alice.IssueCredential(bob.ACEID(), 60); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := carol.VerifyCredential(t.Context(), c.Value()); err != nil {
+		t.Errorf("signed by the new key: %v", err)
+	}
 	r.ahead.Add(60)
 	if _, err := carol.VerifyCredential(t.Context(), c.Value()); !errors.Is(err, fault.InvalidAuthorization) {
 		t.Errorf("expired: %v", err)

@@ -315,7 +315,9 @@ func (p *publication) publishCard(ctx context.Context) error {
 }
 
 // prepareCard returns the card record to stand at the relay. An agent re-signs
-// its record after every dlg (04#card-record).
+// its record after every dlg (04#card-record). Codes: invalid_argument for a
+// handle other than the one claimed at that relay, those of
+// [descriptor.BuildCard].
 func (p *publication) prepareCard(tx *store.Tx, served int64) (card *descriptor.CardBundle, fresh bool, err error) {
 	own, ok, err := tx.Own(store.OwnCard)
 	if err != nil {
@@ -328,6 +330,10 @@ func (p *publication) prepareCard(tx *store.Tx, served int64) (card *descriptor.
 	}
 	record := p.config.Card
 	record.Home = p.config.Relay
+	if own.Relay == record.Home && card.Handle != "" && card.Handle != record.Handle {
+		// 04#card-record: a handle is set once, for as long as home is the same.
+		return nil, false, fault.New(fault.InvalidArgument, "the handle is %q for good: no card record can have %q", card.Handle, record.Handle)
+	}
 	if card != nil && !p.force && card.IssuedAt >= served && sameCard(card.CardRecord, record) &&
 		card.KELEnd() == p.config.Identity.State().LastHash() && !tooEarly(card.IssuedAt, p.now) {
 		return card, false, nil

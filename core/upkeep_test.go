@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -161,6 +162,41 @@ func TestStaleRevision(t *testing.T) {
 		if report := alice.healthy(); report.Blocks != 0 {
 			t.Error("registered once more")
 		}
+	}
+}
+
+// A block survives a restart, and at the relay the loss of the store. A decision
+// made without the lost ones outranks them (05#blocks).
+func TestBlockOutlivesTheStore(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	var before core.BlockDecision
+	for range 3 { // the revision runs ahead of the clock
+		var err error
+		if before, err = alice.Block(t.Context(), bob.ACEID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alice.reopen(func(*core.Config) {})
+	if _, err := alice.Connect(t.Context(), bob.ACEID(), profile.TextID, ""); !errors.Is(err, fault.NotPermitted) {
+		t.Errorf("connect after a restart: %v", err)
+	}
+	if !alice.refuses(bob) {
+		t.Error("the relay takes a message of a blocked peer")
+	}
+	alice.reopen(func(c *core.Config) { c.StorePath = filepath.Join(t.TempDir(), "ace", "store.db") })
+	alice.publish(false)
+	if !alice.refuses(bob) {
+		t.Error("the relay has forgotten the block with the store")
+	}
+	r.ahead.Add(10)
+	after, err := alice.Unblock(t.Context(), bob.ACEID())
+	if err != nil || !after.Confirmed || after.Revision <= before.Revision {
+		t.Errorf("decision %+v after %+v: %v", after, before, err)
+	}
+	if alice.refuses(bob) {
+		t.Error("the relay still refuses")
 	}
 }
 
