@@ -26,6 +26,7 @@ const chapterLists = "testdata/chapters"
 // chapterPages maps a list to the page that it is about.
 var chapterPages = map[string]string{
 	"01":         "01-identity.md",
+	"04":         "04-descriptor.md",
 	"delegation": "profile-delegation.md",
 }
 

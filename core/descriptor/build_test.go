@@ -221,3 +221,36 @@ func TestCardRecordSize(t *testing.T) {
 	_, err := descriptor.BuildCard(p.id(), r, now, -1, descriptor.Options{})
 	wantCode(t, err, fault.InvalidArgument)
 }
+
+// TestAgentIDs goes through the two grammars of an agentId at their bounds
+// (04#card-record).
+func TestAgentIDs(t *testing.T) {
+	p := newPerson(t, now-100)
+	digits := strings.Repeat("9", 78)
+	letters := strings.Repeat("Az09", 32)
+	for _, tt := range []struct {
+		registry, id string
+		ok           bool
+	}{
+		{"eip155:1:0xAbC", "0", true},
+		{"eip155:1:0xAbC", digits, true},
+		{"eip155:1:0xAbC", digits + "9", false},
+		{"eip155:1:0xAbC", "", false},
+		{"eip155:1:0xAbC", "00", false},
+		{"eip155:1:0xAbC", "7a", false},
+		{"eip155:1:0xAbC", "-7", false},
+		{"solana:main:Reg", "0", true},
+		{"solana:main:Reg", "007", true},
+		{"solana:main:Reg", letters, true},
+		{"solana:main:Reg", letters + "A", false},
+		{"solana:main:Reg", "", false},
+		{"solana:main:Reg", "a-7", false},
+		{"solana:main:Reg", "é", false},
+	} {
+		r := record()
+		r.ERC8004 = []descriptor.ERC8004{{AgentRegistry: tt.registry, AgentID: tt.id}}
+		if _, err := descriptor.BuildCard(p.id(), r, now, -1, descriptor.Options{}); (err == nil) != tt.ok {
+			t.Errorf("agentId %q of %s: %v", tt.id, tt.registry, err)
+		}
+	}
+}
