@@ -27,6 +27,7 @@ const chapterLists = "testdata/chapters"
 var chapterPages = map[string]string{
 	"01":         "01-identity.md",
 	"04":         "04-descriptor.md",
+	"05":         "05-admission.md",
 	"delegation": "profile-delegation.md",
 }
 

@@ -2,11 +2,32 @@ package core_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
+	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/core/relayclient"
 	"github.com/ace-toolkit/ace/core/wire"
 )
+
+// serving answers requests to a path in place of the relay.
+type serving struct {
+	path string
+	body []byte
+}
+
+func (s *serving) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != s.path {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	answer := httptest.NewRecorder()
+	answer.Header().Set("Content-Type", relayapi.MediaJSON)
+	answer.Write(s.body)
+	return answer.Result(), nil
+}
 
 // TestCredential holds delegation#verifying-a-credential: the answer follows the
 // issuer's pin, and an issuer who cannot be looked up is no answer.
@@ -36,6 +57,22 @@ func TestCredential(t *testing.T) {
 	if _, err := carol.VerifyCredential(t.Context(), forged); !errors.Is(err, fault.InvalidAuthorization) {
 		t.Errorf("forged: %v", err)
 	}
+	// A relay that serves an older descriptor changes nothing about the pin.
+	client := relayclient.New(relayclient.Config{Identity: carol.config.Identity, URLs: wire.Development})
+	defer client.Close()
+	older, err := client.Descriptor(t.Context(), r.url, alice.ACEID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice.publish(true)
+	if _, err := carol.Lookup(t.Context(), alice.ACEID()); err != nil {
+		t.Fatal(err)
+	}
+	carol.reopen(func(c *core.Config) { c.Transport = &serving{"/v1/descriptor/" + alice.ACEID(), older.Canonical()} })
+	if _, err := carol.VerifyCredential(t.Context(), c.Value()); err != nil {
+		t.Errorf("beside an older descriptor: %v", err)
+	}
+	carol.reopen(func(c *core.Config) { c.Transport = nil })
 	// The answer follows the pin: the key that signed it is superseded now.
 	alice.delegate(r)
 	alice.publish(false)

@@ -40,6 +40,28 @@ func TestConnectRefusals(t *testing.T) {
 	}
 }
 
+// A request whose time is over is not listed (05#flow step 2).
+func TestExpiredRequestsAreNotListed(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	alice.publish(false)
+	if _, err := bob.Connect(t.Context(), alice.ACEID(), profile.TextID, ""); err != nil {
+		t.Fatal(err)
+	}
+	fixed := r.clock()
+	alice.reopen(func(c *core.Config) { c.Clock = func() int64 { return fixed } })
+	alice.pull()
+	for _, c := range []struct {
+		after int64
+		want  int
+	}{{wire.ContactRequestTTLSeconds - 1, 1}, {wire.ContactRequestTTLSeconds, 0}} {
+		alice.reopen(func(cc *core.Config) { cc.Clock = func() int64 { return fixed + c.after } })
+		if list, err := alice.Requests(t.Context()); err != nil || len(list) != c.want {
+			t.Errorf("%d s after it came: %+v, %v", c.after, list, err)
+		}
+	}
+}
+
 func TestRejectedRequest(t *testing.T) {
 	r := newRelay(t)
 	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())

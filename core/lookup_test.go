@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core"
@@ -92,6 +93,19 @@ func TestCardIsAskedForInListedOrder(t *testing.T) {
 	}
 }
 
+// counting counts the requests to a path.
+type counting struct {
+	path     string
+	requests int
+}
+
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == c.path {
+		c.requests++
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // Nothing is said of a card record whose identity has no live descriptor, and no
 // request is sent to whom has no card record (04#card-record, 05#flow step 1).
 func TestCardAndDescriptorBelongTogether(t *testing.T) {
@@ -101,8 +115,14 @@ func TestCardAndDescriptorBelongTogether(t *testing.T) {
 	if peer, err := bob.Lookup(t.Context(), alice.ACEID()); err != nil || peer.Card != nil {
 		t.Fatalf("without a card: %+v, %v", peer, err)
 	}
-	if _, err := bob.Connect(t.Context(), alice.ACEID(), profile.TextID, ""); !errors.Is(err, fault.NotPermitted) {
-		t.Errorf("connect to somebody without a card: %v", err)
+	sent := &counting{path: "/v1/send"}
+	bob.reopen(func(c *core.Config) { c.Transport = sent })
+	shut := newAgent(t, r, closed())
+	shut.publish(false)
+	for name, id := range map[string]string{"without a card": alice.ACEID(), "closed": shut.ACEID()} {
+		if _, err := bob.Connect(t.Context(), id, profile.TextID, ""); !errors.Is(err, fault.NotPermitted) || sent.requests != 0 {
+			t.Errorf("connect to somebody %s: %v, %d packets sent", name, err, sent.requests)
+		}
 	}
 	alice.card(r.clock(), r)
 	r.ahead.Add(3600)

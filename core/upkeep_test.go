@@ -300,6 +300,30 @@ func TestUpkeepGoesOn(t *testing.T) {
 	}
 }
 
+// Upkeep publishes a descriptor before the last one expires, and again what
+// failed the time before (05#delivery-permits, Upkeep).
+func TestUpkeepPublishes(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, closed())
+	if report := a.healthy(); !report.Published.Descriptor || !report.Published.Card {
+		t.Errorf("first pass: %+v", report)
+	}
+	for _, path := range []string{"/v1/descriptor", "/v1/card"} {
+		a.reopen(func(c *core.Config) {
+			c.Transport = &refusingOnce{path: path}
+			c.Card.Listed = !c.Card.Listed
+		})
+		r.ahead.Add(4 * 86400)
+		if report := a.upkeep(); len(report.Failures) != 1 {
+			t.Errorf("%s refused: %+v", path, report)
+		}
+		report := a.healthy()
+		if (path == "/v1/descriptor") != report.Published.Descriptor || (path == "/v1/card") != report.Published.Card {
+			t.Errorf("after %s was refused: %+v", path, report)
+		}
+	}
+}
+
 func TestUpkeepEndsWithItsContext(t *testing.T) {
 	r := newRelay(t)
 	alice := newAgent(t, r, closed())

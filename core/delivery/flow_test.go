@@ -1,6 +1,11 @@
 package delivery_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/admission"
@@ -87,4 +92,112 @@ func TestDecisionsMakeNoRules(t *testing.T) {
 		t.Errorf("result %+v", r)
 	}
 	alice.wantState(carl, "")
+}
+
+// A request waits for CONTACT_REQUEST_TTL_SECONDS. Accepting it pins its source,
+// holds its permit, which the reply presents, and admits its sender for the
+// profile it names (05#flow step 3).
+func TestAcceptedRequest(t *testing.T) {
+	w := newWorld()
+	alice, bob := w.newEndpoint(t, "open", nil), w.newEndpoint(t, "", nil)
+	request := bob.request(alice, profile.TextID, wire.ContactRequestTTLSeconds+1)
+	if r := alice.take(request); r.Request == nil {
+		t.Fatalf("result %+v", r)
+	}
+	w.now += wire.ContactRequestTTLSeconds - 1
+	alice.publish("open")
+	row, err := alice.node.AcceptRequest(t.Context(), bob.id.ACEID(), w.now)
+	if want := (store.Contact{Peer: bob.id.ACEID(), State: "admitted", Profile: profile.TextID, Since: w.now}); err != nil || row != want {
+		t.Fatalf("row %+v: %v", row, err)
+	}
+	held := alice.permit(bob, store.PermitHeld)
+	if held.ExpiresAt != start+wire.ContactRequestTTLSeconds+1 || !bytes.Equal(w.permit[0], held.Raw) {
+		t.Errorf("holds a permit until %d, presented %s", held.ExpiresAt, w.permit[0])
+	}
+	if !bytes.Equal(alice.storedPin(bob).KEL, bob.id.State().Raw()) || alice.held(bob) {
+		t.Error("the source is not pinned, or the request is still held")
+	}
+	if issued := alice.permit(bob, store.PermitIssued); issued.IssuedAt != w.now {
+		t.Errorf("the permit of the reply, issued at %d, is not on record", issued.IssuedAt)
+	}
+}
+
+// The longest note is sent, and a byte more asks nobody (05#contact-requests).
+func TestNoteThatIsTooLong(t *testing.T) {
+	w := newWorld()
+	alice, bob := w.newEndpoint(t, "open", nil), w.newEndpoint(t, "", nil)
+	if _, err := bob.node.Lookup(t.Context(), alice.id.ACEID(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	request := delivery.ContactRequest{To: alice.id.ACEID(), Home: relay, Note: strings.Repeat("ä", wire.MaxNoteBytes/2) + "x"}
+	if _, err := bob.node.SendRequest(t.Context(), request, w.now); !errors.Is(err, fault.InvalidArgument) || len(w.posted) != 0 {
+		t.Errorf("%v, %d packets posted", err, len(w.posted))
+	}
+	bob.wantState(alice, "")
+	request.Note = strings.TrimSuffix(request.Note, "x")
+	if _, err := bob.node.SendRequest(t.Context(), request, w.now); err != nil {
+		t.Fatal(err)
+	}
+	if r := alice.pullOne(delivery.Delivered, ""); r.Request == nil {
+		t.Errorf("result %+v", r)
+	}
+}
+
+// posting notes the relays that an endpoint posts to.
+type posting struct {
+	endpointNet
+	relays []string
+}
+
+func (n *posting) Post(ctx context.Context, relay string, raw, permit []byte) error {
+	n.relays = append(n.relays, relay)
+	return n.endpointNet.Post(ctx, relay, raw, permit)
+}
+
+// A request without a permit goes to the home of the card record, and one with a
+// permit to the relays of the descriptor (05#flow step 1).
+func TestRequestGoesHome(t *testing.T) {
+	const home = "https://home.example"
+	w := newWorld()
+	alice, bob := w.newEndpoint(t, "open", nil), w.newEndpoint(t, "", nil)
+	net := &posting{endpointNet: endpointNet{w, bob.id.ACEID()}}
+	node, err := delivery.New(t.Context(), delivery.Config{Identity: bob.id, Store: bob.store, Profiles: bob.set, Home: relay, Net: net}, w.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Lookup(t.Context(), alice.id.ACEID(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	request := delivery.ContactRequest{To: alice.id.ACEID(), Home: home}
+	if _, err := node.SendRequest(t.Context(), request, w.now); err != nil || !slices.Equal(net.relays, []string{home}) || w.permit[0] != nil {
+		t.Errorf("without a permit: at %q, %v", net.relays, err)
+	}
+	permit := newPermit(t, alice.id, bob.id.ACEID(), w.now)
+	bob.update(func(tx *store.Tx) error {
+		return tx.SetPermit(alice.id.ACEID(), store.PermitHeld, store.Permit{Raw: permit.Raw(), IssuedAt: permit.IssuedAt, ExpiresAt: permit.ExpiresAt})
+	})
+	net.relays = nil
+	if _, err := node.SendRequest(t.Context(), request, w.now); err != nil || !slices.Equal(net.relays, []string{relay}) || !bytes.Equal(w.permit[1], permit.Raw()) {
+		t.Errorf("with a permit: at %q, %v", net.relays, err)
+	}
+}
+
+// A sender that is blocked while its request is on its way through the pipeline
+// stays so, also where a rule accepts its profile (05#blocks).
+func TestBlockedWhileAsking(t *testing.T) {
+	w := newWorld()
+	text := profile.OfficialByID(profile.TextID)
+	alice, bob := w.newEndpoint(t, "open", map[string]string{text.ID: text.Digest}), w.newEndpoint(t, "", nil)
+	got, err := alice.node.TestOnlyReceiveCandidate(t.Context(), bob.request(alice, text.ID, 60).Value(), w.now, func() {
+		if _, err := alice.node.Block(t.Context(), bob.id.ACEID(), w.now); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err != nil || got.Outcome != delivery.Dropped || got.Code != fault.NotPermitted || got.Contact != nil {
+		t.Errorf("got %+v: %v", got, err)
+	}
+	alice.wantState(bob, string(admission.Blocked))
+	if len(w.posted) != 0 {
+		t.Error("it was answered")
+	}
 }
