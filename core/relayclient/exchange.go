@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
@@ -71,7 +72,7 @@ func (c *Client) send(ctx context.Context, relay string, r request, now int64) (
 
 // errDeadConnection is in the chain of a failure that says nothing about the
 // relay: the connection had been kept, and the relay may have closed it before
-// the request came.
+// the request came. One that has brought a byte of the answer was alive.
 var errDeadConnection = errors.New("the kept connection was dead")
 
 // attempt makes one HTTP attempt, with its own nonce when it is authenticated.
@@ -81,7 +82,11 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 		return nil, err
 	}
 	var kept bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { kept = got.Reused }})
+	var answered atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:              func(got httptrace.GotConnInfo) { kept = got.Reused },
+		GotFirstResponseByte: func() { answered.Store(true) },
+	})
 	req, err := http.NewRequestWithContext(ctx, r.method, relay+r.path, bodyReader(r))
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, err)
@@ -100,7 +105,7 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 	failpoint.Here(failpoint.Requested)
 	if err != nil {
 		err = unavailable(err)
-		if kept && isSignedGet(r) {
+		if kept && !answered.Load() && isSignedGet(r) {
 			err = fmt.Errorf("%w: %w", errDeadConnection, err)
 		}
 		return nil, err

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/ace-toolkit/ace/core/fault"
 )
 
 // TestFreshNonceOnADeadConnection has a relay that closes a kept connection
 // where it should answer: net/http would send the GET again as it is.
 func TestFreshNonceOnADeadConnection(t *testing.T) {
-	relay := newKeptRelay(t)
+	relay := newKeptRelay(t, "")
 	client, _ := newClient(t, newIdentity(t))
 	for range 2 {
 		_, err := client.Inbox(t.Context(), relay.url, "-", 1, now)
@@ -31,20 +33,36 @@ func TestFreshNonceOnADeadConnection(t *testing.T) {
 	}
 }
 
-// keptRelay answers the first request of each connection and closes it at the
-// second.
+// TestHalfAnAnswerIsAFailure has a relay that begins to answer on a kept
+// connection and closes it: that was alive, and the failure counts, so that a
+// listener backs off (07#client-rules).
+func TestHalfAnAnswerIsAFailure(t *testing.T) {
+	relay := newKeptRelay(t, "HTTP/1.1 200 OK\r\nContent-")
+	client, _ := newClient(t, newIdentity(t))
+	_, err := client.Inbox(t.Context(), relay.url, "-", 1, now)
+	must(t, err)
+	_, err = client.Inbox(t.Context(), relay.url, "-", 1, now)
+	wantCode(t, err, fault.RelayUnavailable)
+	if got := len(relay.requests()); got != 2 {
+		t.Fatalf("%d requests, want 2", got)
+	}
+}
+
+// keptRelay answers the first request of each connection, and closes it at the
+// second after a part of an answer.
 type keptRelay struct {
 	url  string
+	part string
 	mu   sync.Mutex
 	seen []*http.Request
 }
 
-func newKeptRelay(t *testing.T) *keptRelay {
+func newKeptRelay(t *testing.T, part string) *keptRelay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
-	r := &keptRelay{url: "http://" + l.Addr().String()}
+	r := &keptRelay{url: "http://" + l.Addr().String(), part: part}
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -68,7 +86,9 @@ func (r *keptRelay) serve(conn net.Conn) {
 		r.mu.Lock()
 		r.seen = append(r.seen, req)
 		r.mu.Unlock()
-		if n == 0 {
+		if n > 0 {
+			io.WriteString(conn, r.part)
+		} else {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 29\r\n\r\n"+`{"messages":[],"cursor":null}`)
 		}
 	}
