@@ -20,6 +20,7 @@ import (
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // Config of a Client. The zero value makes anonymous requests in production.
@@ -79,8 +80,8 @@ func New(c Config) *Client {
 		id:         c.Identity,
 		urls:       c.URLs,
 		configured: make(map[string]bool, len(c.Configured)),
-		timeout:    orDefault(c.Timeout, defaultTimeout),
-		idle:       orDefault(c.Idle, defaultIdle),
+		timeout:    failpoint.Silence(orDefault(c.Timeout, defaultTimeout)),
+		idle:       failpoint.Silence(orDefault(c.Idle, defaultIdle)),
 		wait:       wait,
 	}
 	if c.testOnlyWait != nil {

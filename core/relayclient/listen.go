@@ -11,6 +11,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // Listener says what to do while listening.
@@ -90,7 +91,7 @@ func retryAfter(err error) int64 {
 // wait waits for so many seconds, or for the end of ctx, whose error it returns.
 func wait(ctx context.Context, seconds int64) error {
 	const longest = 1 << 32 // seconds; more would overflow a Duration
-	t := time.NewTimer(time.Duration(min(seconds, longest)) * time.Second)
+	t := time.NewTimer(time.Duration(min(seconds, longest)) * failpoint.Second())
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -3,6 +3,7 @@ package crash
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 // process dies.
 type place struct {
 	binary, dir, address string
+	front                string // address of the proxy before it, "" for none
 }
 
 // newPlace takes a free port below those that the system gives to clients, so
@@ -44,7 +46,7 @@ func newPlace(t *testing.T, binary string) place {
 	return place{}
 }
 
-func (p place) url() string { return "http://" + p.address }
+func (p place) url() string { return "http://" + cmp.Or(p.front, p.address) }
 
 func (p place) config() string { return filepath.Join(p.dir, "relay.toml") }
 

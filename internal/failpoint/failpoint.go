@@ -7,6 +7,8 @@
 //	ACE_FAILPOINT_CLOCK=86400   the clock is that many seconds ahead
 //	ACE_FAILPOINT_SWEEP=20ms    the time between two sweeps
 //	ACE_FAILPOINT_SEGMENT=65536 the length of the packet log's segments, in bytes
+//	ACE_FAILPOINT_SECOND=1ms    a second that a listener waits before it connects again
+//	ACE_FAILPOINT_SILENCE=2s    how long a relay may be silent
 package failpoint
 
 // The places of the relay, in the order in which a decision passes them.

@@ -22,3 +22,10 @@ func Segment(size int64) int64 { return size }
 
 // Every returns the time between two sweeps.
 func Every(d time.Duration) time.Duration { return d }
+
+// Second returns the length of a second that a listener waits before it connects
+// again.
+func Second() time.Duration { return time.Second }
+
+// Silence returns how long a relay may be silent.
+func Silence(d time.Duration) time.Duration { return d }

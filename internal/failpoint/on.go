@@ -85,16 +85,25 @@ func Clock(now func() int64) func() int64 {
 }
 
 // Every returns the time between two sweeps.
-func Every(d time.Duration) time.Duration {
-	text, ok := os.LookupEnv("ACE_FAILPOINT_SWEEP")
+func Every(d time.Duration) time.Duration { return duration("ACE_FAILPOINT_SWEEP", d) }
+
+// Second returns the length of a second that a listener waits before it connects
+// again.
+func Second() time.Duration { return duration("ACE_FAILPOINT_SECOND", time.Second) }
+
+// Silence returns how long a relay may be silent.
+func Silence(d time.Duration) time.Duration { return duration("ACE_FAILPOINT_SILENCE", d) }
+
+func duration(name string, otherwise time.Duration) time.Duration {
+	text, ok := os.LookupEnv(name)
 	if !ok {
-		return d
+		return otherwise
 	}
-	every, err := time.ParseDuration(text)
+	d, err := time.ParseDuration(text)
 	if err != nil {
 		panic(err)
 	}
-	return every
+	return d
 }
 
 func number(text string) int64 {
