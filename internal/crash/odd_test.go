@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -69,11 +70,14 @@ func silence(answer string) func(*opening) {
 
 // odd lets streams through but the next one, when the test gives it an answer.
 type odd struct {
-	next chan func(*opening)
-	cut  chan struct{} // ends the stream that is open
+	next  chan func(*opening)
+	cut   chan struct{} // ends the stream that is open
+	once  sync.Once
+	asked chan struct{} // closed at the first request
 }
 
 func (d *odd) stream(o *opening) {
+	d.once.Do(func() { close(d.asked) })
 	select {
 	case answer := <-d.next:
 		answer(o)
@@ -103,7 +107,7 @@ func TestListenToOddRelays(t *testing.T) {
 	}
 	defer p.serve(t)()
 	elsewhere, visits := countVisits(t)
-	d := &odd{next: make(chan func(*opening), 1), cut: make(chan struct{})}
+	d := &odd{next: make(chan func(*opening), 1), cut: make(chan struct{}), asked: make(chan struct{})}
 	defer close(d.cut)
 	x.stream = d.stream
 	alice, bob := acquainted(t, p)
@@ -114,6 +118,7 @@ func TestListenToOddRelays(t *testing.T) {
 		alice.must("send", id, text)
 		l.waitMessage(text)
 	}
+	<-d.asked
 	send("first")
 	var want []int64
 	for _, c := range oddAnswers(elsewhere) {
