@@ -42,7 +42,7 @@ func oddAnswers(elsewhere string) []struct {
 		{"a line without an end", 2, text(stream + ":" + endless + endless)},
 		{"a page", 2, text("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<p>Sign in.</p>\n")},
 		{"no content", 2, text("HTTP/1.1 204 No Content\r\n\r\n")},
-		{"moved for now", 2, text("HTTP/1.1 307 Temporary Redirect\r\nLocation: " + elsewhere + "\r\nContent-Length: 0\r\n\r\n")},
+		{"moved for now", 2, text("HTTP/1.1 302 Found\r\nLocation: " + elsewhere + "\r\nContent-Length: 0\r\n\r\n")},
 		{"moved for good", 2, text("HTTP/1.1 308 Permanent Redirect\r\nLocation: " + elsewhere + "\r\nContent-Length: 0\r\n\r\n")},
 		{"too many, for some time", 7, refusal("429 Too Many Requests", "7")},
 		{"too many, until a date", 2, refusal("429 Too Many Requests", "Fri, 31 Dec 1999 23:59:59 GMT")},
