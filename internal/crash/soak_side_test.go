@@ -1,0 +1,209 @@
+package crash
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// side is one of the two people.
+type side struct {
+	*home
+	soak *soak
+	name string
+	id   string // ACE ID
+	peer *side
+
+	listener *listener
+	lives    int // of it
+	killed   bool
+	shown    []event // messages that its listeners showed, since the state was lost
+
+	using sync.RWMutex // held while a command uses the state that may be lost
+
+	mu     sync.Mutex
+	queued []queuedMessage // guarded by mu, as what follows
+	losing bool            // the state is lost and not yet recovered
+}
+
+// queuedMessage is one that "ace send" has taken.
+type queuedMessage struct {
+	id, text string
+	lost     bool // with the state of its sender
+	early    bool // queued before the state of its recipient was lost
+}
+
+// try runs a command, and returns what it printed and the code that it failed
+// with, "" for none.
+func (x *side) try(args ...string) (stdout, code string) {
+	x.using.RLock()
+	defer x.using.RUnlock()
+	c := exec.Command(x.p.binary, append(args, "--json")...)
+	c.Env = x.env
+	var out, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &out, &stderr
+	if err := c.Run(); err == nil {
+		return out.String(), ""
+	}
+	for line := range strings.Lines(stderr.String()) {
+		var v struct{ Error struct{ Code string } }
+		if json.Unmarshal([]byte(line), &v) == nil && v.Error.Code != "" {
+			return out.String(), v.Error.Code
+		}
+	}
+	return out.String(), fmt.Sprintf("%s: %s", c.ProcessState, &stderr)
+}
+
+// send queues messages, one after another, until the soak is to end.
+func (x *side) send() {
+	for n := 1; ; n++ {
+		select {
+		case <-x.soak.stop:
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+		if err := x.sendOne(n); err != nil {
+			x.t.Errorf("%s: message %d: %v", x.name, n, err)
+			return
+		}
+	}
+}
+
+// sendOne queues one message. A command that failed for a reason that passes is
+// given again, with the key that keeps it from queueing a second message.
+func (x *side) sendOne(n int) error {
+	text := fmt.Sprint(x.name, " ", n)
+	for {
+		out, code := x.try("send", x.peer.id, text, "--request-id", text)
+		switch code {
+		case "":
+			var v struct {
+				MessageID string `json:"message_id"`
+			}
+			if err := json.Unmarshal([]byte(out), &v); err != nil || v.MessageID == "" {
+				return fmt.Errorf("%q: %v", out, err)
+			}
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.queued = append(x.queued, queuedMessage{id: v.MessageID, text: text})
+			return nil
+		case "not_permitted", "unknown_peer", "relay_unavailable":
+			// Nobody who has lost the permits of others can send before one of
+			// them has written (05#admission-recovery).
+			if !x.isLosing() {
+				return fmt.Errorf("refused with %s", code)
+			}
+			return nil
+		case "lock_busy", "identity_unavailable":
+		default:
+			return fmt.Errorf("failed with %s", code)
+		}
+	}
+}
+
+func (x *side) isLosing() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.losing
+}
+
+func (x *side) queuedSoFar() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.queued)
+}
+
+// deliveredSince reports whether one of the messages that were queued after the
+// first n is delivered.
+func (x *side) deliveredSince(n int) bool {
+	x.mu.Lock()
+	later := map[string]bool{}
+	for _, m := range x.queued[n:] {
+		later[m.id] = true
+	}
+	x.mu.Unlock()
+	if len(later) == 0 {
+		return false
+	}
+	for _, id := range x.outbox(`map(select(.state == "delivered") | .message_id)`) {
+		if later[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// outbox returns what a filter makes of the Outbox: a list of texts.
+func (x *side) outbox(filter string) []string {
+	return lines(x.t, x.must("outbox", "list", "--jq", filter))
+}
+
+// waiting is how many messages have no outcome.
+func (x *side) waiting() string {
+	return x.must("outbox", "list", "--jq", `map(select(.settled_at == null)) | length`)
+}
+
+// restart ends the listener with a signal and starts the next one.
+func (x *side) restart(sig syscall.Signal) {
+	x.t.Helper()
+	x.end(sig)
+	x.lives++
+	log, err := os.Create(filepath.Join(x.soak.dir, fmt.Sprintf("%s-listen-%d.jsonl", x.name, x.lives)))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { log.Close() })
+	x.listener = x.listen(log)
+	x.listener.wait("being ready", func() bool { return len(x.listener.seen("ready")) > 0 })
+}
+
+// end ends the listener, if there is one.
+func (x *side) end(sig syscall.Signal) {
+	x.t.Helper()
+	if x.listener == nil {
+		return
+	}
+	select {
+	case <-x.listener.dead:
+		x.t.Errorf("%s's listener has ended by itself: %s\n%s", x.name, x.listener.state, x.listener.stderr)
+	default:
+	}
+	last := x.listener.end(sig)
+	if sig == syscall.SIGKILL {
+		x.killed = true
+	} else if last.Event != "end" {
+		x.t.Errorf("%s's listener ended with %+v: %s", x.name, last, x.listener.stderr)
+	}
+	x.shown = append(x.shown, x.listener.seen("message")...)
+	x.listener = nil
+}
+
+// changeKeys replaces the signing key, or the root with it, and waits until both
+// sides hear each other again: peers replace theirs one at a time
+// (06#security-considerations).
+func (x *side) changeKeys(command ...string) {
+	x.t.Helper()
+	const reserve = 8 // appends that the log keeps
+	out, code := x.try(append([]string{"identity"}, command...)...)
+	var v struct {
+		Budget struct {
+			Left int `json:"appends_left"`
+		} `json:"budget_after"`
+	}
+	if err := json.Unmarshal([]byte(out), &v); code != "" || err != nil {
+		x.t.Errorf("%s: identity %v: %s %v", x.name, command, code, err)
+		return
+	}
+	if v.Budget.Left < reserve {
+		x.t.Fatalf("%s: %d appends are left of the log: this soak is too long", x.name, v.Budget.Left)
+	}
+	x.soak.counts["keys"]++
+	x.soak.heal(x.name + " has new keys")
+}
