@@ -2,7 +2,7 @@
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test race lint fuzz gen cover bench bench-relay crash sim interop
+.PHONY: all build test race lint fuzz gen cover bench bench-relay crash soak sim interop
 
 all: build lint test
 
@@ -47,6 +47,12 @@ KILLS ?= 40
 SEED ?= 0
 crash:
 	go test ./internal/crash -count=1 -run 'TestCrash$$' -kills $(KILLS) -seed $(SEED) -timeout 0 -v
+
+# Two listeners and their relay, restarted and killed while keys are replaced; a
+# soak that fails leaves its folder.
+MINUTES ?= 1
+soak:
+	go test ./internal/crash -count=1 -run 'TestSoak$$' -minutes $(MINUTES) -seed $(SEED) -timeout 0 -v
 
 # Simulated worlds of endpoints and relays; SEEDS=100000 for a long round,
 # SEED=n SEEDS=1 to see one again.

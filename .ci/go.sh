@@ -44,6 +44,11 @@ crash_round() {
   go test ./internal/crash -count=1 -run 'TestCrash$' -kills "$CRASH_KILLS" -timeout 5m -v
 }
 
+# soak_minute is a short soak; make soak MINUTES=10 is a longer one.
+soak_minute() {
+  go test ./internal/crash -count=1 -run 'TestSoak$' -minutes 1 -timeout 15m -v
+}
+
 # fuzz_all runs every fuzz target for a short while.
 fuzz_all() {
   local listed targets name pkg each

@@ -107,8 +107,8 @@ func (s *soak) lose(x *side) {
 	}
 	x.checkShown(was)
 	x.shown, x.killed = nil, false
+	x.bar(true)
 	x.mu.Lock()
-	x.losing = true
 	for i := range x.queued {
 		x.queued[i].lost = true
 	}
@@ -121,9 +121,7 @@ func (s *soak) lose(x *side) {
 	x.using.Unlock()
 	x.restart(syscall.SIGKILL)
 	s.heal(x.name + " has lost all state")
-	x.mu.Lock()
-	x.losing = false
-	x.mu.Unlock()
+	x.bar(false)
 }
 
 // check compares what was queued with what both stores hold in the end.

@@ -30,7 +30,7 @@ type side struct {
 
 	mu     sync.Mutex
 	queued []queuedMessage // guarded by mu, as what follows
-	losing bool            // the state is lost and not yet recovered
+	barred bool            // the permits it holds may be void, or lost
 }
 
 // queuedMessage is one that "ace send" has taken.
@@ -95,9 +95,10 @@ func (x *side) sendOne(n int) error {
 			x.queued = append(x.queued, queuedMessage{id: v.MessageID, text: text})
 			return nil
 		case "not_permitted", "unknown_peer", "relay_unavailable":
-			// Nobody who has lost the permits of others can send before one of
-			// them has written (05#admission-recovery).
-			if !x.isLosing() {
+			// Who has lost the permits of others can send again when one of them
+			// has written (05#admission-recovery), and whose peer has a new key
+			// when a fresh permit has come (05#delivery-permits).
+			if !x.isBarred() {
 				return fmt.Errorf("refused with %s", code)
 			}
 			return nil
@@ -108,10 +109,17 @@ func (x *side) sendOne(n int) error {
 	}
 }
 
-func (x *side) isLosing() bool {
+func (x *side) isBarred() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.losing
+	return x.barred
+}
+
+// bar says whether the side may be refused a message for want of a permit.
+func (x *side) bar(barred bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.barred = barred
 }
 
 func (x *side) queuedSoFar() int {
@@ -191,6 +199,7 @@ func (x *side) end(sig syscall.Signal) {
 func (x *side) changeKeys(command ...string) {
 	x.t.Helper()
 	const reserve = 8 // appends that the log keeps
+	x.peer.bar(true)
 	out, code := x.try(append([]string{"identity"}, command...)...)
 	var v struct {
 		Budget struct {
@@ -206,4 +215,5 @@ func (x *side) changeKeys(command ...string) {
 	}
 	x.soak.counts["keys"]++
 	x.soak.heal(x.name + " has new keys")
+	x.peer.bar(false)
 }

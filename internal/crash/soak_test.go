@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var minutes = flag.Float64("minutes", 0, "how long the soak goes on; 0 is once through all that it does, in -short through some")
+var minutes = flag.Float64("minutes", 0, "how long the soak goes on, at least once through all that happens in it; 0 is once through some of that")
 
 // TestSoak is the life of two people who write to each other, steadily, through
 // one relay, each with a listener that runs: what happens to computers in months
@@ -193,10 +193,11 @@ type act struct {
 // acts are those of the n-th time around.
 func (s *soak) acts(n int) (acts []act) {
 	add := func(name string, do func()) { acts = append(acts, act{name, do}) }
-	if testing.Short() {
+	if *minutes == 0 {
 		add("the relay is killed", func() { s.again(syscall.SIGKILL) })
 		add("bob's listener is killed", func() { s.sides[1].restart(syscall.SIGKILL) })
 		add("alice delegates", func() { s.sides[0].changeKeys("delegate") })
+		add("bob loses his state", func() { s.lose(s.sides[1]) })
 		return acts
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
