@@ -93,6 +93,31 @@ func TestCardIsAskedForInListedOrder(t *testing.T) {
 	}
 }
 
+// A card record older than one seen is told, and looked at no further
+// (04#card-record).
+func TestOlderCardIsTold(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newByHand(t, newAgent(t, r, open())), newAgent(t, r, closed())
+	now := r.clock()
+	alice.descriptor(now, r)
+	alice.card(now, r)
+	older, err := alice.client.Card(t.Context(), r.url, alice.ACEID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice.card(now+1, r)
+	if _, err := bob.Lookup(t.Context(), alice.ACEID()); err != nil {
+		t.Fatal(err)
+	}
+	bob.reopen(func(c *core.Config) { c.Transport = &serving{"/v1/card/" + alice.ACEID(), older.Canonical()} })
+	if peer, err := bob.Lookup(t.Context(), alice.ACEID()); !errors.Is(err, fault.StaleDescriptor) {
+		t.Errorf("%+v, %v", peer, err)
+	}
+	if _, err := bob.Connect(t.Context(), alice.ACEID(), profile.TextID, ""); !errors.Is(err, fault.StaleDescriptor) {
+		t.Errorf("connect: %v", err)
+	}
+}
+
 // counting counts the requests to a path.
 type counting struct {
 	path     string
