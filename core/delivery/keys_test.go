@@ -122,7 +122,8 @@ func (n *asking) Lookup(ctx context.Context, relay, id string) (wire.Value, erro
 }
 
 // A stale descriptor is refreshed at its own relays, in listed order, and at the
-// home relay (04#caching).
+// home relay. One that has only expired is also asked for at the home of the
+// card record, one of a superseded key is not (04#caching).
 func TestLookupsOfAStaleDescriptor(t *testing.T) {
 	w := newWorld()
 	alice, bob := w.newIdentity(t), w.newEndpoint(t, "", nil)
@@ -131,28 +132,42 @@ func TestLookupsOfAStaleDescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	id := alice.id.ACEID()
+	const first, second, home = "https://first.example", "https://second.example", "https://home.example"
 	agent, err := descriptor.Build(alice.id, descriptor.Fields{
-		ExpiresAt: w.now + 60, Relays: []string{"https://first.example", "https://second.example"}, Prekey: newPrekey(),
+		ExpiresAt: w.now + 60, Relays: []string{first, second}, Prekey: newPrekey(),
 	}, w.now, -1, descriptor.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.agents[alice.id.ACEID()] = agent.Value()
-	lookup := func() []string {
+	card, err := descriptor.BuildCard(alice.id, descriptor.CardRecord{Home: home, Contact: "open"}, w.now, -1, descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lookup := func(state string, want ...string) {
 		t.Helper()
 		net.relays = nil
-		_, served := w.agents[alice.id.ACEID()]
-		if _, err := node.Lookup(t.Context(), alice.id.ACEID(), w.now); (err == nil) != served {
-			t.Errorf("served %v: %v", served, err)
+		_, served := w.agents[id]
+		if _, err := node.Lookup(t.Context(), id, w.now); (err == nil) != served {
+			t.Errorf("%s, served %v: %v", state, served, err)
 		}
-		return net.relays
+		if !slices.Equal(net.relays, want) {
+			t.Errorf("%s: asked %q, want %q", state, net.relays, want)
+		}
 	}
-	if got := lookup(); !slices.Equal(got, []string{relay}) {
-		t.Errorf("of an unknown peer %q were asked", got)
+	lookup("unknown", relay)
+	if _, err := node.AdoptCard(t.Context(), id, card.Value(), w.now); err != nil {
+		t.Fatal(err)
 	}
-	delete(w.agents, alice.id.ACEID())
+	lookup("with a card", home, relay)
+	w.agents[id] = agent.Value()
+	lookup("served", home)
+	delete(w.agents, id)
 	w.now += 60
-	if got := lookup(); !slices.Equal(got, []string{"https://first.example", "https://second.example", relay}) {
-		t.Errorf("of a stale descriptor %q were asked", got)
-	}
+	lookup("expired", first, second, home, relay)
+	alice.delegate(alice.id.State())
+	bob.update(func(tx *store.Tx) error {
+		return tx.SetPin(id, store.Pin{KEL: alice.id.State().Raw(), FetchedAt: w.now})
+	})
+	lookup("of a superseded key", first, second, relay)
 }

@@ -58,7 +58,9 @@ func weight(err error) int {
 
 // lookupRelays returns where to look a peer up: at the relays of its cached
 // descriptor, stale or not, since a lookup is anonymous (04#caching), at the
-// home of its card record, and at the own relay.
+// home of its card record, and at the own relay. For a descriptor of a
+// superseded key those are all but the home: a thief of the key has signed the
+// card record too.
 func (n *Node) lookupRelays(ctx context.Context, id string, now int64) (p peer, relays []string, err error) {
 	err = n.store.View(ctx, func(tx *store.Tx) error {
 		if p, err = n.loadPeer(tx, id, now); err != nil {
@@ -66,6 +68,9 @@ func (n *Node) lookupRelays(ctx context.Context, id string, now int64) (p peer, 
 		}
 		if p.agent != nil {
 			relays = append(relays, p.agent.Relays...)
+			if p.pin == nil || p.agent.KELEnd() != p.pin.LastHash() {
+				return nil
+			}
 		}
 		card, ok, err := tx.Card(id)
 		if err != nil || !ok {
