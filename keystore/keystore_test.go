@@ -52,6 +52,9 @@ func TestCreateThenUse(t *testing.T) {
 	if u.Identity.ACEID() != log.ACEID() {
 		t.Error("the unlocked identity is another one")
 	}
+	if d := log.Delegated(); d.NotAfter != now+o.Lifetime {
+		t.Errorf("the signing key ends at %d, want %d", d.NotAfter, now+o.Lifetime)
+	}
 	payload := []byte("payload")
 	sig, err := u.Identity.Sign(kel.ActionPacket, now, payload)
 	if err != nil {
