@@ -324,6 +324,22 @@ func TestUpkeepPublishes(t *testing.T) {
 	}
 }
 
+// A permit refresh that no relay took is due at the next upkeep.
+func TestPermitRefreshIsRetried(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, closed()), newAgent(t, r, open())
+	befriend(alice, bob)
+	alice.delegate(r)
+	alice.reopen(func(c *core.Config) { c.Transport = &refusingOnce{path: "/v1/send"} })
+	report := alice.upkeep()
+	if len(report.Failures) != 1 || report.Failures[0].Step != core.UpkeepPermit || report.Failures[0].Peer != bob.ACEID() || report.Permits != 0 {
+		t.Errorf("refused: %+v", report)
+	}
+	if report := alice.healthy(); report.Permits != 1 {
+		t.Errorf("the next pass: %+v", report)
+	}
+}
+
 func TestUpkeepEndsWithItsContext(t *testing.T) {
 	r := newRelay(t)
 	alice := newAgent(t, r, closed())
