@@ -16,8 +16,8 @@ type KnownPeer struct {
 	Contact                                // State "" for a stranger
 	Log         *kel.State                 // the pinned one, nil without
 	PinnedAt    int64                      // when it was last verified, 0 without
-	Descriptor  *descriptor.PublishedAgent // the cached one, also when it has ended, nil without
-	Card        *descriptor.CardBundle     // nil without
+	Descriptor  *descriptor.PublishedAgent // the cached one, nil without and when it may not be used
+	Card        *descriptor.CardBundle     // nil without and when its key was replaced since
 	Request     *ContactRequest            // that waits for a decision, nil without
 	Outstanding int                        // messages for it without an outcome
 }
@@ -57,20 +57,33 @@ func (k *KnownPeer) read(tx *store.Tx, id string, now int64) error {
 	if k.Outstanding, _, err = waitingFor(tx, id); err != nil {
 		return err
 	}
-	return errors.Join(k.readDocuments(tx, id), k.readRequest(tx, id, now))
+	return errors.Join(k.readDocuments(tx, id, now), k.readRequest(tx, id, now))
 }
 
-func (k *KnownPeer) readDocuments(tx *store.Tx, id string) error {
+// readDocuments reads what the peer last published, as far as it may still be
+// reported: a descriptor that is unexpired and ends at the pin (04#caching), and a
+// card record that no dlg since has revoked (04#card-record).
+func (k *KnownPeer) readDocuments(tx *store.Tx, id string, now int64) error {
 	raw, err := tx.Descriptor(id)
-	if err == nil && raw != nil {
-		k.Descriptor, err = descriptor.DecodeStored(raw)
-	}
 	if err != nil {
 		return err
 	}
-	card, ok, err := tx.Card(id)
-	if err == nil && ok {
-		k.Card, err = descriptor.DecodeStoredCard(card.Raw)
+	if raw != nil {
+		agent, err := descriptor.DecodeStored(raw)
+		if err != nil {
+			return err
+		}
+		if agent.Usable(now, k.Log) {
+			k.Descriptor = agent
+		}
+	}
+	kept, ok, err := tx.Card(id)
+	if err != nil || !ok {
+		return err
+	}
+	card, err := descriptor.DecodeStoredCard(kept.Raw)
+	if err == nil && (k.Log == nil || card.KELEnd() == k.Log.LastHash()) {
+		k.Card = card
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -64,6 +65,51 @@ func TestKnownPeer(t *testing.T) {
 		if _, err := bob.KnownPeer(t.Context(), id); fault.CodeOf(err) != fault.UnknownPeer {
 			t.Errorf("%s: %v", id, err)
 		}
+	}
+}
+
+// A descriptor is reported until it expires or the pin moves on, and a card record
+// until its key is replaced (04#caching, 04#card-record).
+func TestKnownDocumentsThatHaveEnded(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, open())
+	alice.publish(false)
+	published := r.clock()
+	at := func(now int64) core.KnownPeer {
+		t.Helper()
+		bob.reopen(func(c *core.Config) { c.Clock = func() int64 { return now } })
+		k, err := bob.KnownPeer(t.Context(), alice.ACEID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	peer, err := bob.Lookup(t.Context(), alice.ACEID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := at(peer.Descriptor.ExpiresAt - 1); k.Descriptor == nil || k.Card == nil {
+		t.Errorf("in the last second: %+v", k)
+	}
+	if k := at(peer.Descriptor.ExpiresAt); k.Descriptor != nil || k.Card == nil {
+		t.Errorf("a descriptor that has expired: %+v", k)
+	}
+	alice.delegate(r)
+	bob.reopen(func(c *core.Config) { c.Clock = r.clock })
+	newByHand(t, alice).descriptor(r.clock(), r) // and no card
+	if peer, err = bob.Lookup(t.Context(), alice.ACEID()); err != nil || peer.Card != nil {
+		t.Fatalf("looked up %+v: %v", peer, err)
+	}
+	if k := at(published + 2); k.Descriptor == nil || k.Card != nil {
+		t.Errorf("the card of a key that was replaced: %+v", k)
+	}
+	// The pin moves on with a log that came in otherwise.
+	alice.delegate(r)
+	bob.change(func(tx *store.Tx) error {
+		return tx.SetPin(alice.ACEID(), store.Pin{KEL: alice.config.Identity.State().Raw(), FetchedAt: r.clock()})
+	})
+	if k := at(r.clock()); k.Descriptor != nil {
+		t.Errorf("a descriptor of a key that was replaced: %+v", k)
 	}
 }
 

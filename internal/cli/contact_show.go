@@ -87,6 +87,8 @@ func (r knownAnswer) text(p *page) {
 	p.row("signing key", map[bool]string{true: "in force", false: "ended"}[r.Usable])
 	if r.Descriptor != nil {
 		r.Descriptor.text(p)
+	} else {
+		p.row("descriptor", "none in force: ace lookup asks for one")
 	}
 	if r.Card != nil {
 		r.Card.text(p)
