@@ -164,15 +164,36 @@ func TestPermitsDue(t *testing.T) {
 // A request without a stated profile is about the recorded one, else about one
 // that both list.
 func TestProfileOfARefresh(t *testing.T) {
-	for _, recorded := range []string{"", profile.TextID, "example:gone:1"} {
-		w, alice, bob := friends(t)
+	for _, c := range []struct{ recorded, want string }{
+		{profile.CommerceID, profile.CommerceID},
+		{profile.TextID, profile.TextID},
+		{"", profile.TextID},
+		{"example:gone:1", profile.TextID},
+	} {
+		w := newWorld()
+		alice, bob := w.newEndpoint(t, "open", nil), w.newEndpoint(t, "", nil)
+		for _, e := range []*endpoint{alice, bob} {
+			if err := e.set.Install(profile.OfficialByID(profile.CommerceID)); err != nil {
+				t.Fatal(err)
+			}
+			e.publish("open")
+		}
+		befriend(bob, alice)
 		alice.update(func(tx *store.Tx) error {
-			return tx.SetContact(store.Contact{Peer: bob.id.ACEID(), State: string(admission.Admitted), Profile: recorded})
+			return tx.SetContact(store.Contact{Peer: bob.id.ACEID(), State: string(admission.Admitted), Profile: c.recorded})
 		})
+		// Bob holds the request: he does not know alice any more.
+		bob.update(func(tx *store.Tx) error { return tx.DeleteContact(alice.id.ACEID()) })
 		if _, err := alice.node.SendRequest(t.Context(), delivery.ContactRequest{To: bob.id.ACEID()}, w.now); err != nil {
-			t.Errorf("%q: %v", recorded, err)
+			t.Errorf("%q: %v", c.recorded, err)
 			continue
 		}
-		bob.pullOne(delivery.Delivered, "")
+		r := bob.pullOne(delivery.Delivered, "")
+		if r.Request == nil {
+			t.Fatalf("result %+v", r)
+		}
+		if got, err := delivery.DecodeRequest(*r.Request); err != nil || got.Profile != c.want {
+			t.Errorf("%q is recorded: the request is about %q, %v", c.recorded, got.Profile, err)
+		}
 	}
 }

@@ -135,7 +135,12 @@ func (e *endpoint) open() {
 // "", a card record.
 func (e *endpoint) publish(contact string) {
 	e.t.Helper()
-	text, _ := e.set.Profile(profile.TextID)
+	var listed []descriptor.Profile
+	for _, m := range e.set.Manifests() {
+		if m.ID != profile.CoreID {
+			listed = append(listed, descriptor.Profile{ID: m.ID, Digest: m.Digest})
+		}
+	}
 	e.update(func(tx *store.Tx) error {
 		previous := int64(-1)
 		if own, ok, err := tx.Own(store.OwnDescriptor); err != nil {
@@ -148,8 +153,7 @@ func (e *endpoint) publish(contact string) {
 			return err
 		}
 		agent, err := descriptor.Build(e.id, descriptor.Fields{
-			ExpiresAt: e.world.now + 86400, Relays: []string{relay}, Prekey: key,
-			Profiles: []descriptor.Profile{{ID: text.ID, Digest: text.Digest}},
+			ExpiresAt: e.world.now + 86400, Relays: []string{relay}, Prekey: key, Profiles: listed,
 		}, e.world.now, previous, descriptor.Options{})
 		if err != nil {
 			return err
