@@ -119,7 +119,7 @@ func (s *soak) lose(x *side) {
 	}
 	x.peer.mu.Unlock()
 	x.using.Unlock()
-	x.restart(syscall.SIGKILL)
+	x.start()
 	s.heal(x.name + " has lost all state")
 	x.bar(false)
 }

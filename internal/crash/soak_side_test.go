@@ -158,10 +158,20 @@ func (x *side) waiting() string {
 	return x.must("outbox", "list", "--jq", `map(select(.settled_at == null)) | length`)
 }
 
-// restart ends the listener with a signal and starts the next one.
+// restart ends the listener with a signal and starts the next one, after the peer
+// has attempted what it has sent meanwhile a second time: both packets wait.
 func (x *side) restart(sig syscall.Signal) {
 	x.t.Helper()
 	x.end(sig)
+	from := x.peer.queuedSoFar()
+	x.soak.await("a message of "+x.peer.name, func() bool { return x.peer.queuedSoFar() > from })
+	_, _ = x.peer.try("outbox", "retry", "--all")
+	x.start()
+}
+
+// start starts the next listener.
+func (x *side) start() {
+	x.t.Helper()
 	x.lives++
 	log, err := os.Create(filepath.Join(x.soak.dir, fmt.Sprintf("%s-listen-%d.jsonl", x.name, x.lives)))
 	if err != nil {

@@ -149,7 +149,7 @@ func (s *soak) begin() {
 	bob.must("pull")
 	alice.must("pull")
 	for _, x := range s.sides {
-		x.restart(syscall.SIGKILL)
+		x.start()
 		s.senders.Go(x.send)
 	}
 	s.heal("the beginning")
