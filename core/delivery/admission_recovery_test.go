@@ -37,6 +37,9 @@ func TestLostStateComesBackWithARetry(t *testing.T) {
 	if got.Message == nil || got.Contact == nil || got.Contact.State != string(admission.Admitted) || got.Contact.Profile != "" {
 		t.Fatalf("result %+v", got)
 	}
+	if body := string(got.Message.Body); body != `{"message":"x"}` {
+		t.Errorf("the application gets %s", body)
+	}
 	alice.view(func(tx *store.Tx) error {
 		_, pinned, err := tx.Pin(bob.id.ACEID())
 		if err != nil || !pinned {

@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -204,5 +206,108 @@ func TestSeenStoreRefusesALostHorizon(t *testing.T) {
 	})
 	if fault.CodeOf(err) != fault.StorageFailed {
 		t.Fatal(err)
+	}
+}
+
+// TestSeenCapacity: C is at least 100,000 (06#deduplication).
+func TestSeenCapacity(t *testing.T) {
+	if c := newWorld().newEndpoint(t, "", nil).node.TestOnlySeenCapacity(); c < 100_000 {
+		t.Errorf("C is %d", c)
+	}
+}
+
+// TestRetryBehindTheHorizon: a packet at a horizon, H or that of its sender, is
+// dropped without a receipt, one a second later is new; the next retry, signed
+// with a fresh timestamp, is delivered (06#deduplication).
+func TestRetryBehindTheHorizon(t *testing.T) {
+	for name, raise := range map[string]func(tx *store.Tx, sender string, h int64) error{
+		"H": func(tx *store.Tx, _ string, h int64) error { return tx.SetSeenHorizon(h) },
+		"H[from]": func(tx *store.Tx, sender string, h int64) error {
+			_, err := tx.RaiseSenderHorizon(sender, h)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, alice, bob := friends(t)
+			alice.update(func(tx *store.Tx) error { return raise(tx, bob.id.ACEID(), w.now) })
+			sent := bob.send(alice, "x")
+			posted := len(w.posted)
+			alice.pullOne(delivery.Dropped, fault.ReplayHorizon)
+			if len(w.posted) != posted {
+				t.Error("a packet beyond the horizon was receipted")
+			}
+			later := sealTo(alice, bob.id, profile.TextType, textBody("y"), w.now+1)
+			if got := alice.take(later); got.Outcome != delivery.Delivered {
+				t.Errorf("a second later: %+v", got)
+			}
+			w.now += 60
+			bob.attempt(sent.MessageID)
+			alice.pullOne(delivery.Delivered, "")
+		})
+	}
+}
+
+// TestSeenStoreIsUndoneTogether: entries and horizons are persisted together
+// (06#deduplication): what a transaction that fails has moved is as it was.
+func TestSeenStoreIsUndoneTogether(t *testing.T) {
+	s := openStore(t)
+	seen := delivery.SeenStore{Capacity: 2}
+	commit := func(id string, then error) error {
+		return s.Update(t.Context(), func(tx *store.Tx) error {
+			if err := seen.Start(tx, start); err != nil {
+				return err
+			}
+			return cmp.Or(seen.Commit(tx, store.Seen{Timestamp: start + int64(len(id)), Peer: "a", MessageID: id}, start), then)
+		})
+	}
+	state := func() (entries []store.Seen, horizons []store.SenderHorizon) {
+		err := s.View(t.Context(), func(tx *store.Tx) (err error) {
+			if entries, err = tx.SeenEntries(); err != nil {
+				return err
+			}
+			horizons, err = tx.SenderHorizons(-1)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entries, horizons
+	}
+	if err := commit("m", nil); err != nil {
+		t.Fatal(err)
+	}
+	entries, horizons := state()
+	if err := commit("mm", errors.New("end")); err == nil {
+		t.Fatal("the transaction did not fail")
+	}
+	if e, h := state(); !slices.Equal(e, entries) || !slices.Equal(h, horizons) {
+		t.Errorf("entries %v, horizons %v", e, h)
+	}
+	if err := commit("mm", nil); err != nil {
+		t.Fatal(err)
+	}
+	if e, h := state(); slices.Equal(e, entries) || len(h) != 1 {
+		t.Errorf("entries %v, horizons %v: the test does not look", e, h)
+	}
+}
+
+// TestRetryOfAWeek: a retry signed OFFLINE_WINDOW_SECONDS after the first attempt
+// that waited as long at the relay is a duplicate still (06#deduplication).
+func TestRetryOfAWeek(t *testing.T) {
+	w, alice, bob := friends(t)
+	const week = wire.OfflineWindowSeconds
+	text := delivery.Message{Type: profile.TextType, Body: textBody("x")}
+	id := suite.NewMessageID()
+	first := alice.sealMessage(bob, id, text)
+	w.now += week
+	again := alice.sealMessage(bob, id, text)
+	w.now -= week
+	alice.take(first)
+	w.now += 2 * week
+	alice.publish("open")
+	bob.publish("")
+	alice.take(alice.sealMessage(bob, suite.NewMessageID(), text)) // moves the floor
+	if got := alice.take(again); got.Outcome != delivery.Duplicate {
+		t.Errorf("got %+v", got)
 	}
 }

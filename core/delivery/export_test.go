@@ -15,6 +15,9 @@ var (
 	TestOnlyPermitDue  = permitDue
 )
 
+// TestOnlySeenCapacity returns C of the node's seen store.
+func (n *Node) TestOnlySeenCapacity() int64 { return n.seen.Capacity }
+
 // TestOnlySeenTx is the seen store in one transaction.
 type TestOnlySeenTx struct{ tx *seenTx }
 

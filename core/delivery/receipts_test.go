@@ -1,0 +1,151 @@
+package delivery_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// TestReceiptsAndContactsUseThePublishedPrekey: although a peer prekey is held.
+// They carry the one that is offered (06#receipts).
+func TestReceiptsAndContactsUseThePublishedPrekey(t *testing.T) {
+	w, alice, bob := friends(t)
+	bob.send(alice, "x")
+	alice.pull()
+	bob.pull()
+	if bob.heldOf(alice) == nil {
+		t.Fatal("bob holds no peer prekey: the test does not look")
+	}
+	w.now++
+	alice.send(bob, "y")
+	bob.pullOne(delivery.Delivered, "")
+	receipt := alice.contentOf(w.last())
+	if receipt.Type != profile.ReceiptType || !bytes.Equal(receipt.Prekey, bob.slots(alice)[store.SlotOffered]) {
+		t.Errorf("%s carries another prekey than the one offered", receipt.Type)
+	}
+	bob.connect(alice)
+	request := alice.contentOf(w.last())
+	if request.Type != profile.ContactType || !bytes.Equal(request.Prekey, bob.slots(alice)[store.SlotOffered]) {
+		t.Errorf("%s carries another prekey than the one offered", request.Type)
+	}
+}
+
+// TestReceiptIsOneAttempt: what no relay takes is not sent again, and is never in
+// the Outbox (06#receipts).
+func TestReceiptIsOneAttempt(t *testing.T) {
+	w, alice, bob := friends(t)
+	bob.send(alice, "x")
+	w.refuse = fault.New(fault.NotPermitted, "no")
+	posted := len(w.posted)
+	alice.pullOne(delivery.Delivered, "")
+	w.refuse = nil
+	w.now += 3600
+	alice.pull()
+	if n := len(w.posted) - posted; n != 1 || alice.outboxSize() > 0 {
+		t.Errorf("%d posts, %d in the outbox", n, alice.outboxSize())
+	}
+}
+
+// TestReceiptNeedsABoundDescriptor: an expired or stale descriptor is refreshed
+// before a receipt, and none is sent to it when that fails (06#receipts).
+func TestReceiptNeedsABoundDescriptor(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		expired bool
+		lookup  error
+		outcome delivery.Outcome
+		code    fault.Code
+		receipt bool
+	}{
+		{"expired", true, nil, delivery.Delivered, "", true},
+		{"stale", false, nil, delivery.Delivered, "", true},
+		{"expired and unknown", true, fault.New(fault.UnknownPeer, "gone"), delivery.Delivered, "", false},
+		{"stale and unknown", false, fault.New(fault.UnknownPeer, "gone"), delivery.Delivered, "", false},
+		{"expired and the relay is down", true, fault.New(fault.RelayUnavailable, "down"), delivery.Retry, fault.RelayUnavailable, false},
+		{"stale and the relay is down", false, fault.New(fault.RelayUnavailable, "down"), delivery.Retry, fault.RelayUnavailable, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, alice, bob := friends(t)
+			w.now += 10
+			if c.expired {
+				w.now += 86400
+			} else {
+				bob.delegate(bob.id.State())
+				bob.open()
+				alice.update(func(tx *store.Tx) error {
+					return tx.SetPin(bob.id.ACEID(), store.Pin{KEL: bob.id.State().Raw(), FetchedAt: w.now})
+				})
+			}
+			bob.publish("") // a new prekey
+			w.lookup = c.lookup
+			posted := len(w.posted)
+			r := alice.take(sealTo(alice, bob.id, profile.TextType, textBody("x"), w.now))
+			if r.Outcome != c.outcome || r.Code != c.code || r.Message == nil {
+				t.Errorf("got %+v", r)
+			}
+			if sent := len(w.posted) > posted; sent != c.receipt {
+				t.Errorf("a receipt was posted: %t", sent)
+			}
+			if c.receipt {
+				bob.contentOf(w.last()) // fails unless it uses the new one
+			}
+		})
+	}
+}
+
+// TestReceiptsAreNotReceipted: neither a receipt nor its duplicate, nor one that
+// answers nothing or is refused (06#receive-pipeline).
+func TestReceiptsAreNotReceipted(t *testing.T) {
+	w, alice, bob := friends(t)
+	body := delivery.ReceiptBody{MessageID: suite.NewMessageID(), Outcome: delivery.OutcomeDelivered}
+	receipt := sealTo(alice, bob.id, profile.ReceiptType, body.Value(), w.now)
+	refused := sealTo(alice, bob.id, profile.ReceiptType, body.Value().With("code", wire.NewString("x")), w.now)
+	posted := len(w.posted)
+	for _, c := range []struct {
+		name    string
+		got     delivery.Result
+		outcome delivery.Outcome
+	}{
+		{"one that answers nothing", alice.take(receipt), delivery.Delivered},
+		{"its duplicate", alice.take(receipt), delivery.Duplicate},
+		{"one that the core rule refuses", alice.take(refused), delivery.Dropped},
+	} {
+		if c.got.Outcome != c.outcome || c.got.Receipt != nil {
+			t.Errorf("%s: %+v", c.name, c.got)
+		}
+	}
+	if len(w.posted) != posted {
+		t.Errorf("%d packets posted", len(w.posted)-posted)
+	}
+}
+
+// TestContactsNeedABoundDescriptor: a request to a peer whose descriptor has
+// expired is encrypted to the prekey of the one it has now, or not sent
+// (06#receipts).
+func TestContactsNeedABoundDescriptor(t *testing.T) {
+	w, alice, bob := friends(t)
+	w.now += 86400
+	alice.publish("open")
+	bob.publish("")
+	request := delivery.ContactRequest{To: alice.id.ACEID(), Profile: profile.TextID, Home: relay}
+	posted := len(w.posted)
+	w.lookup = fault.New(fault.RelayUnavailable, "down")
+	if _, err := bob.node.SendRequest(t.Context(), request, w.now); !errors.Is(err, fault.RelayUnavailable) || len(w.posted) != posted {
+		t.Errorf("%v, %d packets posted", err, len(w.posted)-posted)
+	}
+	w.lookup = nil
+	if _, err := bob.node.SendRequest(t.Context(), request, w.now); err != nil {
+		t.Fatal(err)
+	}
+	if got := alice.contentOf(w.last()).Type; got != profile.ContactType {
+		t.Errorf("posted %s", got)
+	}
+}
