@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -244,6 +245,29 @@ func TestPublishOnlyWhatChanged(t *testing.T) {
 	r.ahead.Add(4 * 86400)
 	if p := a.publish(false); !p.Descriptor || p.Card {
 		t.Errorf("half of the descriptor's life is over: %+v", p)
+	}
+}
+
+// TestAnnouncedProfiles: the descriptor lists each enabled profile by its ID and
+// digest, and never core (08#installation-and-announcement).
+func TestAnnouncedProfiles(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	text, trade := profile.OfficialByID(profile.TextID), profile.OfficialByID(profile.CommerceID)
+	for _, enabled := range [][]*profile.Manifest{{text}, {text, trade}, {}} {
+		a.reopen(func(c *core.Config) { c.Profiles = enabled })
+		a.publish(false)
+		peer, err := a.Lookup(t.Context(), a.ACEID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []descriptor.Profile
+		for _, m := range enabled {
+			want = append(want, descriptor.Profile{ID: m.ID, Digest: m.Digest})
+		}
+		if got := peer.Descriptor.Profiles; !slices.Equal(got, want) {
+			t.Errorf("announced %+v, want %+v", got, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/delivery"
@@ -302,5 +303,51 @@ func TestDelegationMessage(t *testing.T) {
 	w.now += 60
 	if err := send(c.Value()); !errors.Is(err, fault.InvalidBody) {
 		t.Errorf("an expired one: %v", err)
+	}
+}
+
+// watching is a rule that notes the events it sees.
+type watching struct {
+	commerce.Rule
+	checked, committed []profile.Event
+}
+
+func (r *watching) Check(s profile.State, e profile.Event, body wire.Value) error {
+	r.checked = append(r.checked, e)
+	return r.Rule.Check(s, e, body)
+}
+
+func (r *watching) Commit(s profile.State, e profile.Event, body wire.Value) error {
+	r.committed = append(r.committed, e)
+	return r.Rule.Commit(s, e, body)
+}
+
+// TestEventOfARule: both steps see one event, and each side its own direction and
+// time (08#profile-rules).
+func TestEventOfARule(t *testing.T) {
+	var rules []*watching
+	w, alice, bob := governed(t, profile.CommerceID, func() profile.Rule {
+		rules = append(rules, &watching{})
+		return rules[len(rules)-1]
+	})
+	entry, err := bob.enqueueType(alice, commerce.RFQ, "t", members("need", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.now++
+	bob.attempt(entry.MessageID)
+	alice.pullOne(delivery.Delivered, "")
+	bob.pullOne(delivery.Delivered, "")
+	sent := profile.Event{
+		Direction: profile.Send, From: bob.id.ACEID(), To: alice.id.ACEID(), MessageID: entry.MessageID,
+		Timestamp: start, Type: commerce.RFQ, ThreadID: "t",
+	}
+	received := sent
+	received.Direction, received.Timestamp = profile.Receive, start+1
+	for i, want := range []profile.Event{received, sent} { // alice's rule was made first
+		once := []profile.Event{want}
+		if !slices.Equal(rules[i].checked, once) || !slices.Equal(rules[i].committed, once) {
+			t.Errorf("checked %+v\ncommitted %+v\nwant each %+v", rules[i].checked, rules[i].committed, want)
+		}
 	}
 }

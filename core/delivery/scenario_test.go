@@ -355,6 +355,22 @@ func TestInterruptedAttempt(t *testing.T) {
 	}
 }
 
+// One that is stopped when its post has completed counts: the relay has the packet
+// (06#outbox-sender).
+func TestStoppedBehindThePost(t *testing.T) {
+	w, alice, bob := friends(t)
+	entry := bob.enqueue(alice, "x")
+	ctx, cancel := context.WithCancel(t.Context())
+	bob.replaceNet(&cancelling{&endpointNet{w, bob.id.ACEID()}, cancel})
+	after, err := bob.node.Attempt(ctx, entry.MessageID, w.now)
+	if err != nil || ctx.Err() == nil {
+		t.Fatalf("%v, context %v", err, ctx.Err())
+	}
+	if after.Attempts != 1 || after.Relay != relay || after.NextAttemptAt != w.now+60 || after.Prekey == "" {
+		t.Errorf("it left %+v", after)
+	}
+}
+
 // cancelling ends the caller's context while it posts.
 type cancelling struct {
 	*endpointNet

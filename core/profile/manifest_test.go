@@ -162,3 +162,19 @@ func TestSchemaErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestManifestSize: the bound is on the canonical JSON, not on the text
+// (08#manifest-format).
+func TestManifestSize(t *testing.T) {
+	const head = `{"id":"example:p:1","messages":[{"schema":{"additionalProperties":true,"enum":[{"x":"`
+	const tail = `"}],"properties":{},"required":[],"type":"object"},"type":"example:a:1"}]}`
+	largest := head + strings.Repeat("x", wire.MaxManifestBytes-len(head)-len(tail)) + tail
+	m := parse(t, " "+largest+" ")
+	if string(m.Raw()) != largest {
+		t.Fatal("the text is not canonical: the test does not look")
+	}
+	_, err := profile.ParseManifest([]byte(strings.Replace(largest, `:"x`, `:"xx`, 1)))
+	if fault.CodeOf(err) != fault.InvalidArgument {
+		t.Errorf("one byte more: %v", err)
+	}
+}
