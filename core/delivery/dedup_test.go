@@ -311,3 +311,23 @@ func TestRetryOfAWeek(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestSameIDOfTwoSenders: a message is known by its sender and its ID: another
+// sender's with the same ID is new (06#deduplication).
+func TestSameIDOfTwoSenders(t *testing.T) {
+	w, alice, bob := friends(t)
+	carol := w.newEndpoint(t, "open", nil)
+	befriend(carol, alice)
+	id := suite.NewMessageID()
+	for _, c := range []struct {
+		from    *endpoint
+		outcome delivery.Outcome
+	}{{bob, delivery.Delivered}, {carol, delivery.Delivered}, {bob, delivery.Duplicate}, {carol, delivery.Duplicate}} {
+		if got := alice.take(alice.sealMessage(c.from, id, delivery.Message{Type: profile.TextType, Body: textBody("x")})); got.Outcome != c.outcome {
+			t.Errorf("got %+v, want %s", got, c.outcome)
+		}
+	}
+	if texts := alice.inbox(); len(texts) != 2 {
+		t.Errorf("inbox %q", texts)
+	}
+}

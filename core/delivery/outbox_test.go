@@ -205,3 +205,29 @@ func TestPruneKeepsWhatWaits(t *testing.T) {
 		t.Error("the pending message is gone")
 	}
 }
+
+// TestUnknownPrekeyBehindTheEnd: rejected:unknown_prekey counts for a pending
+// message, and not once its time is over, whether or not somebody has noticed
+// (06#outbox-sender).
+func TestUnknownPrekeyBehindTheEnd(t *testing.T) {
+	for after, counts := range map[int64]bool{wire.OfflineWindowSeconds - 1: true, wire.OfflineWindowSeconds: false} {
+		w, alice, bob := friends(t)
+		bob.send(alice, "x")
+		alice.pull()
+		bob.pull() // bob holds a peer prekey now
+		sent := bob.send(alice, "y")
+		if !sent.PrekeyIsPeer {
+			t.Fatal("no peer prekey is used: the test does not look")
+		}
+		w.now += after
+		body := delivery.ReceiptBody{MessageID: sent.MessageID, Outcome: delivery.OutcomeRejected, Code: string(fault.UnknownPrekey), Prekey: sent.Prekey}
+		bob.take(sealTo(bob, alice.id, profile.ReceiptType, body.Value(), w.now))
+		bob.view(func(tx *store.Tx) error {
+			applied, err := tx.ReceiptApplied(sent.MessageID, body.Outcome, body.Prekey)
+			if applied != counts {
+				t.Errorf("after %d s it counts: %t", after, applied)
+			}
+			return err
+		})
+	}
+}
