@@ -149,3 +149,33 @@ func TestContactsNeedABoundDescriptor(t *testing.T) {
 		t.Errorf("posted %s", got)
 	}
 }
+
+// TestReceiptWithABadRenewalSettlesNothing: a receipt whose permit is not one of
+// its sender's to this endpoint is dropped, whatever its outcome says
+// (06#receipts).
+func TestReceiptWithABadRenewalSettlesNothing(t *testing.T) {
+	w, alice, bob := friends(t)
+	sent := bob.send(alice, "x")
+	held := bob.permit(alice, store.PermitHeld)
+	w.now++
+	body := delivery.ReceiptBody{MessageID: sent.MessageID, Outcome: delivery.OutcomeDelivered}
+	for _, c := range []struct {
+		permit  wire.Value
+		outcome delivery.Outcome
+		code    fault.Code
+		state   string
+	}{
+		{newPermit(t, alice.id, w.newIdentity(t).id.ACEID(), w.now).Value(), delivery.Dropped, fault.InvalidAuthorization, store.Pending},
+		{newPermit(t, bob.id, alice.id.ACEID(), w.now).Value(), delivery.Dropped, fault.InvalidAuthorization, store.Pending},
+		{newPermit(t, alice.id, bob.id.ACEID(), w.now).Value(), delivery.Delivered, "", store.Delivered},
+	} {
+		body.Permit = c.permit
+		got := bob.take(sealTo(bob, alice.id, profile.ReceiptType, body.Value(), w.now))
+		if got.Outcome != c.outcome || got.Code != c.code || bob.entry(sent.MessageID).State != c.state {
+			t.Errorf("got %+v, the message is %s", got, bob.entry(sent.MessageID).State)
+		}
+		if renewed := !bytes.Equal(bob.permit(alice, store.PermitHeld).Raw, held.Raw); renewed != (c.code == "") {
+			t.Errorf("another permit is held: %t", renewed)
+		}
+	}
+}
