@@ -543,6 +543,26 @@ func TestPrekeyOpensOnlyItsPeersPackets(t *testing.T) {
 	}
 }
 
+// TestSupersededPrekeyEnds: a published prekey opens packets until
+// OFFLINE_WINDOW_SECONDS have passed since another took its place, and then is
+// unknown although its seed is still there (06#receive-pipeline step 6).
+func TestSupersededPrekeyEnds(t *testing.T) {
+	for _, c := range []struct {
+		after   int64
+		outcome delivery.Outcome
+		code    fault.Code
+	}{{wire.OfflineWindowSeconds - 1, delivery.Delivered, ""}, {wire.OfflineWindowSeconds, delivery.Rejected, fault.UnknownPrekey}} {
+		w, alice, bob := friends(t)
+		p := sealTo(alice, bob.id, profile.TextType, textBody("x"), w.now)
+		alice.publish("open")
+		w.now += c.after
+		bob.publish("")
+		if got := alice.take(p); got.Outcome != c.outcome || got.Code != c.code {
+			t.Errorf("after %d s: got %+v", c.after, got)
+		}
+	}
+}
+
 // TestMalformedContentAndItsPrekey: content that step 7 refuses has its prekey
 // recorded, unless that is what is malformed; the key that opened it is in use
 // either way (06#receive-pipeline, Peer prekeys).
