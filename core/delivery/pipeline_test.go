@@ -446,6 +446,25 @@ func formerAgent(t *testing.T, alice, bob *endpoint) (v wire.Value) {
 	return v
 }
 
+// TestSourceBehindThePin: a source that a superseded key has signed is no source,
+// although the packet is signed by the key that the pin names
+// (06#receive-pipeline, Contact candidates: the pin rules of 01#pinning).
+func TestSourceBehindThePin(t *testing.T) {
+	w, alice, bob := behind(t)
+	w.lookup = nil
+	former := formerAgent(t, alice, bob)
+	if _, err := alice.node.Lookup(t.Context(), bob.id.ACEID(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	body := bob.requestBody(alice, profile.TextID, 600)
+	if got := alice.take(sealTo(alice, bob.id, profile.ContactType, body.With("source", former), w.now)); got.Outcome != delivery.Dropped || got.Code != fault.InvalidAuthorization {
+		t.Errorf("the former source: %+v", got)
+	}
+	if got := alice.take(sealTo(alice, bob.id, profile.ContactType, body, w.now)); got.Outcome != delivery.Delivered {
+		t.Errorf("the new one: %+v", got)
+	}
+}
+
 // TestContactOfAPeerWithoutAPin: a pending peer whose log is not pinned is
 // authenticated from its source too, without a lookup (06#receive-pipeline,
 // Contact candidates).
