@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/admission"
@@ -203,5 +204,41 @@ func TestContactOfAPeerWithoutAPin(t *testing.T) {
 	alice.wantState(bob, string(admission.Admitted))
 	if alice.pin(bob) == "" || w.asked > 0 {
 		t.Errorf("pinned %t after %d lookups", alice.pin(bob) != "", w.asked)
+	}
+}
+
+// TestCandidateMovesTheIssuerOn: the issuer rule of peer prekeys holds for a
+// packet that opened, also when its sender is not authenticated
+// (06#receive-pipeline, Peer prekeys).
+func TestCandidateMovesTheIssuerOn(t *testing.T) {
+	w, alice, bob := behind(t)
+	message, _ := alice.set.Type(profile.TextType)
+	offered := alice.slots(bob)[store.SlotOffered]
+	d := draft{
+		from: bob.id, to: alice.id.ACEID(), id: suite.NewMessageID(), at: w.now, key: parseKey(t, offered),
+		content: packet.Content{Type: message.Type, SchemaDigest: message.Digest, Prekey: newPrekey(), Body: textBody("x")},
+	}
+	if got := alice.takeValue(d.seal(t)); got.Outcome != delivery.Dropped || got.Code != fault.NotPermitted {
+		t.Errorf("got %+v", got)
+	}
+	if !bytes.Equal(alice.slots(bob)[store.SlotInUse], offered) || alice.heldOf(bob) != nil {
+		t.Error("the offered key is not in use, or the one it carried is held")
+	}
+}
+
+// TestRequestIsTakenOnce: a contact packet that comes again is a duplicate, which
+// is answered no second time (06#receive-pipeline step 9).
+func TestRequestIsTakenOnce(t *testing.T) {
+	w := newWorld()
+	text := profile.OfficialByID(profile.TextID)
+	alice, bob := w.newEndpoint(t, "open", map[string]string{text.ID: text.Digest}), w.newEndpoint(t, "", nil)
+	request := bob.request(alice, profile.TextID, 600)
+	for _, c := range []struct {
+		outcome delivery.Outcome
+		posted  int
+	}{{delivery.Delivered, 1}, {delivery.Duplicate, 1}} {
+		if got := alice.take(request); got.Outcome != c.outcome || len(w.posted) != c.posted {
+			t.Errorf("got %+v, %d packets posted", got, len(w.posted))
+		}
 	}
 }
