@@ -33,7 +33,7 @@ func (tx *Tx) AddMessage(m Message) error {
 // HasMessage reports whether there is a delivery record of a peer's message.
 func (tx *Tx) HasMessage(peer, messageID string) (bool, error) {
 	var one int
-	return tx.get("SELECT 1 FROM message WHERE peer = ? AND message_id = ?", []any{peer, messageID}, &one)
+	return tx.get("SELECT 1 FROM message WHERE message_id = ? AND peer = ?", []any{messageID, peer}, &one)
 }
 
 // MessageFilter selects messages. Zero members select everything.
@@ -81,6 +81,7 @@ func (tx *Tx) SetHandled(messageID string) (bool, error) {
 
 // CountUnhandled returns how many messages are not marked as handled.
 func (tx *Tx) CountUnhandled() (int64, error) {
-	n, _, err := tx.counter("unhandled")
+	var n int64
+	_, err := tx.get("SELECT coalesce((SELECT max(seq) FROM message), 0) - value FROM counter WHERE name = 'handled'", nil, &n)
 	return n, err
 }

@@ -13,7 +13,7 @@ var sources embed.FS
 
 // migrations are the files that lead from each schema version to the next:
 // the first makes version 1 of an empty file.
-var migrations = []string{"schema.sql", "threads.sql", "blocks.sql"}
+var migrations = []string{"schema.sql", "threads.sql", "blocks.sql", "receiving.sql"}
 
 // migrate brings the file to the newest schema version. A file of a newer
 // program is refused: it may hold rules that this one would break.

@@ -24,12 +24,22 @@ func (tx *Tx) HasHistory() (bool, error) {
 // HasSeen reports whether the message is in the seen store.
 func (tx *Tx) HasSeen(peer, messageID string) (bool, error) {
 	var one int
-	return tx.get("SELECT 1 FROM seen WHERE peer = ? AND message_id = ?", []any{peer, messageID}, &one)
+	return tx.get("SELECT 1 FROM seen WHERE message_id = ? AND peer = ?", []any{messageID, peer}, &one)
 }
 
 // AddSeen inserts an entry.
 func (tx *Tx) AddSeen(e Seen) error {
-	return tx.run("INSERT INTO seen VALUES (?, ?, ?)", e.Timestamp, e.Peer, e.MessageID)
+	if err := tx.run("INSERT INTO seen VALUES (?, ?, ?)", e.Peer, e.Timestamp, e.MessageID); err != nil {
+		return err
+	}
+	counted, err := tx.exec("UPDATE seen_sender SET entries = entries + 1 WHERE peer IN ('', ?)", e.Peer)
+	switch {
+	case err != nil:
+		return err
+	case counted == 2: // most senders have entries
+		return tx.run("UPDATE seen_sender SET earliest = ?1 WHERE peer = ?2 AND earliest > ?1", e.Timestamp, e.Peer)
+	}
+	return tx.run("INSERT INTO seen_sender VALUES (?, 1, ?)", e.Peer, e.Timestamp)
 }
 
 // SeenState is what decides about a message of one sender, in one look.
@@ -48,8 +58,8 @@ type SeenState struct {
 func (tx *Tx) SeenState(peer string) (SeenState, error) {
 	var s SeenState
 	_, err := tx.get(`SELECT EXISTS (SELECT 1 FROM counter WHERE name = 'seen_horizon'),
-		(SELECT value FROM counter WHERE name = 'seen_horizon'), (SELECT value FROM counter WHERE name = 'seen_total'),
-		(SELECT timestamp FROM seen ORDER BY timestamp, peer, message_id LIMIT 1), (SELECT entries FROM seen_sender WHERE peer = ?1),
+		(SELECT value FROM counter WHERE name = 'seen_horizon'), (SELECT entries FROM seen_sender WHERE peer = ''),
+		(SELECT earliest FROM seen_sender WHERE peer <> '' ORDER BY earliest, peer LIMIT 1), (SELECT entries FROM seen_sender WHERE peer = ?1),
 		EXISTS (SELECT 1 FROM seen_horizon WHERE peer = ?1), (SELECT horizon FROM seen_horizon WHERE peer = ?1),
 		EXISTS (SELECT 1 FROM seen_horizon)`, []any{peer},
 		&s.Started, &s.Horizon, &s.Entries, &s.Earliest, &s.OfSender, &s.HasSenderHorizon, &s.SenderHorizon, &s.SenderHorizons)
@@ -57,10 +67,7 @@ func (tx *Tx) SeenState(peer string) (SeenState, error) {
 }
 
 // SeenCount returns the number of entries.
-func (tx *Tx) SeenCount() (int64, error) {
-	n, _, err := tx.counter("seen_total")
-	return n, err
-}
+func (tx *Tx) SeenCount() (int64, error) { return tx.SeenCountOf("") }
 
 // SeenCountOf returns the number of entries of one sender.
 func (tx *Tx) SeenCountOf(peer string) (int64, error) {
@@ -71,16 +78,20 @@ func (tx *Tx) SeenCountOf(peer string) (int64, error) {
 
 // SmallestSeen returns the smallest entry and whether there is one.
 func (tx *Tx) SmallestSeen() (Seen, bool, error) {
-	var e Seen
-	ok, err := tx.get("SELECT timestamp, peer, message_id FROM seen ORDER BY timestamp, peer, message_id LIMIT 1", nil, &e.Timestamp, &e.Peer, &e.MessageID)
-	return e, ok, err
+	var peer string
+	ok, err := tx.get("SELECT peer FROM seen_sender WHERE peer <> '' ORDER BY earliest, peer LIMIT 1", nil, &peer)
+	if err != nil || !ok {
+		return Seen{}, false, err
+	}
+	return tx.SmallestSeenOf(peer)
 }
 
 // LatestSeenBefore returns the greatest timestamp below t of any entry and
 // whether there is one.
 func (tx *Tx) LatestSeenBefore(t int64) (int64, bool, error) {
 	var at int64
-	ok, err := tx.get("SELECT timestamp FROM seen WHERE timestamp < ? ORDER BY timestamp DESC LIMIT 1", []any{t}, &at)
+	ok, err := tx.get(`SELECT (SELECT timestamp FROM seen WHERE seen.peer = s.peer AND timestamp < ?1 ORDER BY timestamp DESC LIMIT 1) AS latest
+		FROM seen_sender AS s WHERE peer <> '' AND earliest < ?1 ORDER BY latest DESC LIMIT 1`, []any{t}, &at)
 	return at, ok, err
 }
 
@@ -95,12 +106,35 @@ func (tx *Tx) SmallestSeenOf(peer string) (Seen, bool, error) {
 
 // DeleteSeenOf removes the entries of one sender up to a timestamp.
 func (tx *Tx) DeleteSeenOf(peer string, until int64) error {
-	return tx.run("DELETE FROM seen WHERE peer = ? AND timestamp <= ?", peer, until)
+	deleted, err := tx.exec("DELETE FROM seen WHERE peer = ? AND timestamp <= ?", peer, until)
+	if err != nil || deleted == 0 {
+		return err
+	}
+	if err := tx.run("UPDATE seen_sender SET entries = entries - ? WHERE peer IN ('', ?)", deleted, peer); err != nil {
+		return err
+	}
+	first, ok, err := tx.SmallestSeenOf(peer)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return tx.run("DELETE FROM seen_sender WHERE peer = ?", peer)
+	}
+	return tx.run("UPDATE seen_sender SET earliest = ? WHERE peer = ?", first.Timestamp, peer)
 }
 
 // DeleteSeen removes the entries up to a timestamp.
 func (tx *Tx) DeleteSeen(until int64) error {
-	return tx.run("DELETE FROM seen WHERE timestamp <= ?", until)
+	peers, err := rows(tx, text, "SELECT peer FROM seen_sender WHERE peer <> '' AND earliest <= ?", until)
+	if err != nil {
+		return err
+	}
+	for _, peer := range peers {
+		if err := tx.DeleteSeenOf(peer, until); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SeenEntries returns all entries in order.
