@@ -25,6 +25,7 @@ type Conn struct {
 	scratch uintptr // room for two results
 	wrap    func(error) error
 	stmts   map[string]*Stmt
+	log     *logFile // nil: commits are not gathered
 }
 
 // SyncDataOnly makes SQLite commit, where the system has it, with a sync that
@@ -77,6 +78,9 @@ func (c *Conn) Close() {
 	}
 	c.stmts = nil
 	sqlite3.Xsqlite3_close_v2(c.tls, c.db)
+	if c.log != nil {
+		libc.Xfree(c.tls, c.log.methods)
+	}
 	libc.Xfree(c.tls, c.scratch)
 	c.tls.Close()
 }

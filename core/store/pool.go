@@ -50,7 +50,7 @@ func (p *pool) take(ctx context.Context) (c *sqlconn.Conn, err error) {
 			return c, nil
 		}
 		err := patiently(ctx, func() (err error) {
-			c, err = sqlconn.Open(p.uri, coded, p.pragmas...)
+			c, err = p.open()
 			return err
 		})
 		if err != nil {
@@ -61,6 +61,18 @@ func (p *pool) take(ctx context.Context) (c *sqlconn.Conn, err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func (p *pool) open() (*sqlconn.Conn, error) {
+	c, err := sqlconn.Open(p.uri, coded, p.pragmas...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.GatherCommits(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 var errClosed = fault.New(fault.StorageFailed, "store is closed")

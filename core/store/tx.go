@@ -37,7 +37,7 @@ func (tx *Tx) commit() error {
 	if err := tx.ctx.Err(); err != nil {
 		return err
 	}
-	return failed(tx.ctx, tx.conn.Command("COMMIT"))
+	return failed(tx.ctx, tx.conn.Commit())
 }
 
 // statement returns a statement with its parameters bound.
