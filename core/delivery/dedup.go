@@ -105,14 +105,10 @@ func (s *seenTx) commit(e store.Seen, now int64) error {
 	if err := s.read(e.Peer); err != nil {
 		return err
 	}
-	if err := s.tx.AddSeen(e); err != nil {
+	if err := s.tx.AddSeen(e, &s.state); err != nil {
+		s.peer = ""
 		return err
 	}
-	if s.state.Entries == 0 || e.Timestamp < s.state.Earliest {
-		s.state.Earliest = e.Timestamp
-	}
-	s.state.Entries++
-	s.state.OfSender++
 	if s.within(now) {
 		return nil
 	}

@@ -104,7 +104,7 @@ func (in *incoming) checkWindow() error {
 func (in *incoming) open(ctx context.Context) error {
 	var found bool
 	err := in.view(ctx, func(tx *store.Tx) error {
-		k, ok, err := tx.PublicPrekey(in.packet.Prekey)
+		k, ok, err := tx.Prekey(in.packet.Prekey)
 		if err != nil || !ok || !mayOpen(k, in.packet.From, in.now) {
 			return err
 		}

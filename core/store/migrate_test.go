@@ -102,7 +102,7 @@ func TestSchema3KeepsTheSeenStore(t *testing.T) {
 			check(t, err, n == want, "%d entries of %q, want %d", n, peer, want)
 		}
 		state, err := tx.SeenState("ace:sha256:cc")
-		check(t, err, state == store.SeenState{Started: true, Horizon: 900, Entries: 236, Earliest: 1000, OfSender: 76,
+		check(t, err, state == store.SeenState{Started: true, Horizon: 900, Entries: 236, Earliest: 1000, OfSender: 76, EarliestOfSender: 1011,
 			HasSenderHorizon: true, SenderHorizon: 1010, SenderHorizons: true}, "state %+v", state)
 		all, err := tx.SeenEntries()
 		check(t, err, len(all) == 236, "%d entries", len(all))

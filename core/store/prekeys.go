@@ -74,11 +74,11 @@ func (tx *Tx) PublicPrekeys(peer string) ([]Prekey, error) {
 	return rows(tx, scanPublicPrekey, "SELECT "+prekeyColumns+" FROM prekey WHERE peer = ? ORDER BY at, rowid", peer)
 }
 
-// PublicPrekey returns the key with the given ID, without its seed, and whether
-// there is one.
-func (tx *Tx) PublicPrekey(id string) (Prekey, bool, error) {
-	var k Prekey
-	ok, err := tx.get("SELECT "+prekeyColumns+" FROM prekey WHERE id = ?", []any{id}, &k.ID, &k.Peer, &k.Slot, &k.PublicKey, &k.At)
+// Prekey returns what is kept about the key with the given ID, without either
+// part of it, and whether there is one.
+func (tx *Tx) Prekey(id string) (Prekey, bool, error) {
+	k := Prekey{ID: id}
+	ok, err := tx.get("SELECT peer, slot, at FROM prekey WHERE id = ?", []any{id}, &k.Peer, &k.Slot, &k.At)
 	return k, ok, err
 }
 

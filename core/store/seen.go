@@ -27,21 +27,6 @@ func (tx *Tx) HasSeen(peer, messageID string) (bool, error) {
 	return tx.get("SELECT 1 FROM seen WHERE message_id = ? AND peer = ?", []any{messageID, peer}, &one)
 }
 
-// AddSeen inserts an entry.
-func (tx *Tx) AddSeen(e Seen) error {
-	if err := tx.run("INSERT INTO seen VALUES (?, ?, ?)", e.Peer, e.Timestamp, e.MessageID); err != nil {
-		return err
-	}
-	counted, err := tx.exec("UPDATE seen_sender SET entries = entries + 1 WHERE peer IN ('', ?)", e.Peer)
-	switch {
-	case err != nil:
-		return err
-	case counted == 2: // most senders have entries
-		return tx.run("UPDATE seen_sender SET earliest = ?1 WHERE peer = ?2 AND earliest > ?1", e.Timestamp, e.Peer)
-	}
-	return tx.run("INSERT INTO seen_sender VALUES (?, 1, ?)", e.Peer, e.Timestamp)
-}
-
 // SeenState is what decides about a message of one sender, in one look.
 type SeenState struct {
 	Started          bool  // H is there
@@ -49,6 +34,7 @@ type SeenState struct {
 	Entries          int64
 	Earliest         int64 // smallest timestamp of an entry, 0 for none
 	OfSender         int64 // entries of the sender
+	EarliestOfSender int64 // of them, 0 for none
 	HasSenderHorizon bool
 	SenderHorizon    int64 // H[sender]
 	SenderHorizons   bool  // there is one of any sender
@@ -60,10 +46,45 @@ func (tx *Tx) SeenState(peer string) (SeenState, error) {
 	_, err := tx.get(`SELECT EXISTS (SELECT 1 FROM counter WHERE name = 'seen_horizon'),
 		(SELECT value FROM counter WHERE name = 'seen_horizon'), (SELECT entries FROM seen_sender WHERE peer = ''),
 		(SELECT earliest FROM seen_sender WHERE peer <> '' ORDER BY earliest, peer LIMIT 1), (SELECT entries FROM seen_sender WHERE peer = ?1),
+		(SELECT earliest FROM seen_sender WHERE peer = ?1),
 		EXISTS (SELECT 1 FROM seen_horizon WHERE peer = ?1), (SELECT horizon FROM seen_horizon WHERE peer = ?1),
 		EXISTS (SELECT 1 FROM seen_horizon)`, []any{peer},
-		&s.Started, &s.Horizon, &s.Entries, &s.Earliest, &s.OfSender, &s.HasSenderHorizon, &s.SenderHorizon, &s.SenderHorizons)
+		&s.Started, &s.Horizon, &s.Entries, &s.Earliest, &s.OfSender, &s.EarliestOfSender, &s.HasSenderHorizon, &s.SenderHorizon, &s.SenderHorizons)
 	return s, err
+}
+
+// AddSeen inserts an entry of the sender that s is about, and counts it in s.
+func (tx *Tx) AddSeen(e Seen, s *SeenState) error {
+	if err := tx.run("INSERT INTO seen VALUES (?, ?, ?)", e.Peer, e.Timestamp, e.MessageID); err != nil {
+		return err
+	}
+	if err := tx.countSeen(e, s); err != nil {
+		return err
+	}
+	if s.Entries == 0 || e.Timestamp < s.Earliest {
+		s.Earliest = e.Timestamp
+	}
+	if s.OfSender == 0 || e.Timestamp < s.EarliestOfSender {
+		s.EarliestOfSender = e.Timestamp
+	}
+	s.Entries++
+	s.OfSender++
+	return nil
+}
+
+func (tx *Tx) countSeen(e Seen, s *SeenState) (err error) {
+	if s.OfSender == 0 {
+		err = tx.run("INSERT INTO seen_sender VALUES (?, 1, ?)", e.Peer, e.Timestamp)
+	} else {
+		err = tx.run("UPDATE seen_sender SET entries = entries + 1 WHERE peer = ?", e.Peer)
+	}
+	if err == nil && s.OfSender > 0 && e.Timestamp < s.EarliestOfSender { // seldom: it is in an index
+		err = tx.run("UPDATE seen_sender SET earliest = ? WHERE peer = ?", e.Timestamp, e.Peer)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.run("UPDATE seen_sender SET entries = entries + 1 WHERE peer = ''")
 }
 
 // SeenCount returns the number of entries.

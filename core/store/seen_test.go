@@ -31,7 +31,7 @@ func TestSeenFollowsItsEntries(t *testing.T) {
 				deletes = func(store.Seen) bool { return false }
 				e := store.Seen{Timestamp: at, Peer: peer, MessageID: fmt.Sprint("m", i)}
 				list = append(list, e)
-				err = tx.AddSeen(e)
+				err = addSeen(tx, e)
 			}
 			if err != nil {
 				return err
@@ -44,6 +44,14 @@ func TestSeenFollowsItsEntries(t *testing.T) {
 	})
 }
 
+func addSeen(tx *store.Tx, e store.Seen) error {
+	state, err := tx.SeenState(e.Peer)
+	if err != nil {
+		return err
+	}
+	return tx.AddSeen(e, &state)
+}
+
 func compareSeen(a, b store.Seen) int {
 	if a.Timestamp != b.Timestamp {
 		return int(a.Timestamp - b.Timestamp)
@@ -53,11 +61,13 @@ func compareSeen(a, b store.Seen) int {
 
 func checkSeen(t *testing.T, tx *store.Tx, list []store.Seen, peer string, at int64) {
 	t.Helper()
-	var first, latest int64
+	var first, latest, firstOf int64
 	of := 0
 	for _, e := range list {
 		if e.Peer == peer {
-			of++
+			if of++; of == 1 {
+				firstOf = e.Timestamp
+			}
 		}
 		if e.Timestamp < at {
 			latest = e.Timestamp
@@ -67,8 +77,8 @@ func checkSeen(t *testing.T, tx *store.Tx, list []store.Seen, peer string, at in
 		first = list[0].Timestamp
 	}
 	state, err := tx.SeenState(peer)
-	check(t, err, state.Entries == int64(len(list)) && state.OfSender == int64(of) && state.Earliest == first,
-		"state %+v, want %d entries, %d of %s, the earliest at %d", state, len(list), of, peer, first)
+	check(t, err, state.Entries == int64(len(list)) && state.OfSender == int64(of) && state.Earliest == first && state.EarliestOfSender == firstOf,
+		"state %+v, want %d entries, %d of %s, the earliest at %d and %d", state, len(list), of, peer, first, firstOf)
 	smallest, ok, err := tx.SmallestSeen()
 	check(t, err, ok == (len(list) > 0) && (!ok || smallest == list[0]), "smallest %+v %t", smallest, ok)
 	before, _, err := tx.LatestSeenBefore(at)

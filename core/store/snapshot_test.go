@@ -27,7 +27,7 @@ func TestSnapshot(t *testing.T) {
 			tx.AddOutbox(store.OutboxEntry{MessageID: "m2", Peer: bob, Content: []byte("2"), State: store.Delivered, SettledAt: 3}),
 			tx.SetOwn(store.OwnDescriptor, store.Document{IssuedAt: 4, Raw: []byte("{}"), Relay: "https://r"}),
 			tx.SetRegistration("https://r", store.Registration{Timestamp: 5, KELEnd: "x"}),
-			tx.SetSeenHorizon(6), tx.AddSeen(store.Seen{Timestamp: 7, Peer: bob, MessageID: "m3"}),
+			tx.SetSeenHorizon(6), addSeen(tx, store.Seen{Timestamp: 7, Peer: bob, MessageID: "m3"}),
 			tx.SetPin(bob, store.Pin{KEL: []byte("[1]"), FetchedAt: 8}),
 			tx.SetBlock(store.Block{Peer: bob, Blocked: true, Revision: 9, Posted: "https://r", Settled: "https://r"}),
 		)

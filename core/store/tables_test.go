@@ -176,9 +176,9 @@ func TestRetryCounts(t *testing.T) {
 func TestSeenCounters(t *testing.T) {
 	s := newStore(t)
 	update(t, s, func(tx *store.Tx) error {
-		return errors.Join(tx.AddSeen(store.Seen{Timestamp: 1, Peer: alice, MessageID: "a"}),
-			tx.AddSeen(store.Seen{Timestamp: 2, Peer: alice, MessageID: "b"}),
-			tx.AddSeen(store.Seen{Timestamp: 3, Peer: bob, MessageID: "a"}),
+		return errors.Join(addSeen(tx, store.Seen{Timestamp: 1, Peer: alice, MessageID: "a"}),
+			addSeen(tx, store.Seen{Timestamp: 2, Peer: alice, MessageID: "b"}),
+			addSeen(tx, store.Seen{Timestamp: 3, Peer: bob, MessageID: "a"}),
 			tx.DeleteSeenOf(alice, 1), tx.DeleteSeen(0))
 	})
 	update(t, s, func(tx *store.Tx) error {
