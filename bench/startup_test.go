@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,7 +79,7 @@ func BenchmarkStartup(b *testing.B) {
 	}
 }
 
-func median(d []time.Duration) time.Duration {
+func median[T cmp.Ordered](d []T) T {
 	slices.Sort(d)
 	return d[len(d)/2]
 }
