@@ -178,8 +178,12 @@ func stepModel(t *testing.T, tx *store.Tx, in delivery.TestOnlySeenTx, model *na
 	for _, x := range horizons {
 		of[x.Peer] = x.Horizon
 	}
+	count, err := tx.CountSenderHorizons()
+	if err != nil {
+		return err
+	}
 	total, err := tx.SeenCount()
-	if h != model.h || !slices.Equal(entries, model.entries) || !maps.Equal(of, model.of) || total != int64(len(entries)) {
+	if h != model.h || !slices.Equal(entries, model.entries) || !maps.Equal(of, model.of) || total != int64(len(entries)) || count != int64(len(of)) {
 		t.Fatalf("after %+v at %d: H %d, want %d; %d entries, want %d; %d horizons, want %d", e, now, h, model.h, len(entries), len(model.entries), len(of), len(model.of))
 	}
 	return err

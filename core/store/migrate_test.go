@@ -104,6 +104,8 @@ func TestSchema3KeepsTheSeenStore(t *testing.T) {
 		state, err := tx.SeenState("ace:sha256:cc")
 		check(t, err, state == store.SeenState{Started: true, Horizon: 900, Entries: 236, Earliest: 1000, OfSender: 76, EarliestOfSender: 1011,
 			HasSenderHorizon: true, SenderHorizon: 1010, SenderHorizons: true}, "state %+v", state)
+		horizons, err := tx.CountSenderHorizons()
+		check(t, err, horizons == 1, "%d sender horizons", horizons)
 		all, err := tx.SeenEntries()
 		check(t, err, len(all) == 236, "%d entries", len(all))
 		check(t, nil, slices.IsSortedFunc(all, compareSeen), "out of order")

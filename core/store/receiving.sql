@@ -59,6 +59,7 @@ INSERT INTO seen_sender SELECT peer, count(*), min(timestamp) FROM seen GROUP BY
 INSERT INTO seen_sender SELECT '', count(*), 0 FROM seen;
 CREATE INDEX seen_sender_earliest ON seen_sender (earliest, peer) WHERE peer <> '';
 DELETE FROM counter WHERE name = 'seen_total';
+INSERT INTO counter SELECT 'sender_horizons', count(*) FROM seen_horizon;
 
 -- Seeds whose time has ended (04#prekey) are looked for with each packet.
 CREATE INDEX prekey_ending ON prekey (at) WHERE slot <> 'current';

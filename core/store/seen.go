@@ -179,21 +179,38 @@ func (tx *Tx) SenderHorizon(peer string) (int64, bool, error) {
 // RaiseSenderHorizon sets H[peer] to the greater of itself and h, and returns
 // it.
 func (tx *Tx) RaiseSenderHorizon(peer string, h int64) (int64, error) {
-	var raised int64
-	_, err := tx.get(`INSERT INTO seen_horizon VALUES (?, ?)
-		ON CONFLICT DO UPDATE SET horizon = max(horizon, excluded.horizon) RETURNING horizon`, []any{peer, h}, &raised)
-	return raised, err
+	before, ok, err := tx.SenderHorizon(peer)
+	switch {
+	case err != nil:
+		return 0, err
+	case ok && before >= h:
+		return before, nil
+	case ok:
+		return h, tx.run("UPDATE seen_horizon SET horizon = ? WHERE peer = ?", h, peer)
+	}
+	if err := tx.run("INSERT INTO seen_horizon VALUES (?, ?)", peer, h); err != nil {
+		return 0, err
+	}
+	return h, tx.addSenderHorizons(1)
+}
+
+// addSenderHorizons keeps the count of them: there may be as many as entries.
+func (tx *Tx) addSenderHorizons(n int64) error {
+	return tx.run("UPDATE counter SET value = value + ? WHERE name = 'sender_horizons'", n)
 }
 
 // DeleteSenderHorizons removes every H[x] up to h.
 func (tx *Tx) DeleteSenderHorizons(h int64) error {
-	return tx.run("DELETE FROM seen_horizon WHERE horizon <= ?", h)
+	deleted, err := tx.exec("DELETE FROM seen_horizon WHERE horizon <= ?", h)
+	if err != nil || deleted == 0 {
+		return err
+	}
+	return tx.addSenderHorizons(-deleted)
 }
 
 // CountSenderHorizons returns the number of sender horizons.
 func (tx *Tx) CountSenderHorizons() (int64, error) {
-	var n int64
-	_, err := tx.get("SELECT count(*) FROM seen_horizon", nil, &n)
+	n, _, err := tx.counter("sender_horizons")
 	return n, err
 }
 
