@@ -37,7 +37,7 @@ func TestOrderOfCandidateSteps(t *testing.T) {
 			s.draft.content.Body = s.draft.content.Body.With("permit", newPermit(s.t, s.alice.id, s.bob.id.ACEID(), s.world.now).Value())
 		}, delivery.Dropped, fault.InvalidAuthorization, false},
 		{"9 duplicate", func(s *scene) {
-			s.alice.update(func(tx *store.Tx) error { return tx.AddSeen(s.seen()) })
+			s.alice.update(func(tx *store.Tx) error { return addSeen(tx, s.seen()) })
 		}, delivery.Duplicate, "", false},
 		{"9 horizon", func(s *scene) {
 			s.alice.update(func(tx *store.Tx) error { return tx.SetSeenHorizon(s.draft.at) })
@@ -107,7 +107,7 @@ func TestContactOfAPeerBehindItsPin(t *testing.T) {
 		{"a request", func(*scene) {}, delivery.Delivered, "", true},
 		{"an acceptance", func(s *scene) { contact(s, admission.Accepted) }, delivery.Delivered, "", true},
 		{"a duplicate", func(s *scene) {
-			s.alice.update(func(tx *store.Tx) error { return tx.AddSeen(s.seen()) })
+			s.alice.update(func(tx *store.Tx) error { return addSeen(tx, s.seen()) })
 		}, delivery.Duplicate, "", false},
 		{"beyond the horizon", func(s *scene) {
 			s.alice.update(func(tx *store.Tx) error { return tx.SetSeenHorizon(s.draft.at) })
