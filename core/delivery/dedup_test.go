@@ -206,7 +206,9 @@ func TestSeenStoreRefusesALostHorizon(t *testing.T) {
 		history func(tx *store.Tx) error
 		code    fault.Code
 	}{
-		"entries": {func(tx *store.Tx) error { return tx.AddSeen(store.Seen{Timestamp: start, Peer: "a", MessageID: "m"}, &store.SeenState{}) }, fault.StorageFailed},
+		"entries": {func(tx *store.Tx) error {
+			return tx.AddSeen(store.Seen{Timestamp: start, Peer: "a", MessageID: "m"}, &store.SeenState{})
+		}, fault.StorageFailed},
 		"messages": {func(tx *store.Tx) error {
 			return tx.AddMessage(store.Message{MessageID: "m", Peer: "a", Body: []byte("{}")})
 		}, fault.StorageFailed},

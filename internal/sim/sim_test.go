@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -39,7 +40,8 @@ var (
 const usualSeeds = 120
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // much garbage, and little that stays
+	debug.SetGCPercent(-1) // much garbage, and little that stays
+	debug.SetMemoryLimit(256 << 20)
 	goleak.VerifyTestMain(m)
 }
 
@@ -54,13 +56,30 @@ func TestSim(t *testing.T) {
 	default:
 		first, count = 1, usualSeeds
 	}
+	var total tally
+	if count >= parallelSeeds && *share == "" {
+		total = playShared(t, first, count)
+	} else {
+		total = playShare(t, first, count)
+	}
+	t.Log(total.String())
+	if count >= usualSeeds && *share == "" {
+		total.check(t)
+	}
+}
+
+// playShare plays the worlds of this process and returns what happened in them
+// that was not told yet.
+func playShare(t *testing.T, first uint64, count int) tally {
 	stages := newStages(t)
-	total := tally{}
-	for seed := first; seed < first+uint64(count); seed++ {
-		p := drawPlan(seed)
+	told := &teller{news: news{Tally: tally{}}, last: time.Now()}
+	defer told.tell()
+	n, of := parseShare(t)
+	for ; n < uint64(count); n += of {
+		p := drawPlan(first + n)
 		p.keep = keptSteps(t)
 		w := play(t, stages, p)
-		total.add(w)
+		told.add(w)
 		if testing.Verbose() && count == 1 {
 			t.Log("\n" + strings.Join(w.trace, "\n"))
 		}
@@ -71,10 +90,7 @@ func TestSim(t *testing.T) {
 			}
 		}
 	}
-	t.Log(total.String())
-	if count >= usualSeeds {
-		total.check(t)
-	}
+	return told.Tally
 }
 
 // report tells how a world broke a rule and how to see it again, with as few

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 	"testing/cryptotest"
+	"testing/synctest"
 
 	"github.com/ace-toolkit/ace/core/kel"
 )
@@ -63,10 +64,12 @@ func (w *world) count(what string) { w.counted[what]++ }
 func play(t *testing.T, stages *stages, p plan) (w *world) {
 	t.Helper()
 	played := t.Run(strconv.FormatUint(p.seed, 10), func(t *testing.T) {
-		w = newWorld(t, p)
-		defer w.close()
-		stages.set(w)
-		w.playAll()
+		synctest.Test(t, func(t *testing.T) {
+			w = newWorld(t, p)
+			defer w.close()
+			stages.set(w)
+			w.playAll()
+		})
 	})
 	if !played {
 		t.FailNow()
