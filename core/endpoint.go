@@ -64,6 +64,9 @@ type Config struct {
 	// without a network: see [relayclient.Config].
 	Transport http.RoundTripper
 	ReceiveBy string // what the receive lock tells others, such as the command line
+	// Capacity bounds the messages not yet marked as handled: with so many, nothing
+	// more is consumed from the inbox (06#receive-pipeline step 10). 0: 100,000.
+	Capacity int64
 }
 
 // Endpoint is one identity at work. It is safe for concurrent use.
@@ -115,7 +118,7 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	e.net = &relayNet{client: e.client, home: c.Relay}
 	e.node, err = delivery.New(ctx, delivery.Config{
 		Identity: c.Identity, Store: e.store, Net: e.net, Profiles: e.profiles,
-		Accept: c.Accept, Home: c.Relay, URLs: e.urls,
+		Accept: c.Accept, Home: c.Relay, URLs: e.urls, Capacity: c.Capacity,
 	}, now)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())

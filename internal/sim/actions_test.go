@@ -7,6 +7,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // action is what a step may do. Weights are relative. calm ones are done by the
@@ -48,10 +49,29 @@ var actions = []action{
 			h.lose()
 		}
 	}},
-	{"rotate", 1, false, func(_ *world, h, _ *host) {
-		h.expect("rotate", h.rotate())
-		h.expect("publish", h.publish(false))
+	{"rotate", 1, false, func(_ *world, h, _ *host) { h.renewKeys("rotate", h.newSigningKey) }},
+	{"rotate the root", 1, false, func(_ *world, h, _ *host) {
+		h.renewKeys("rotate the root", func() error { return h.newRoot(false) })
 	}},
+	{"recover", 1, false, func(w *world, h, _ *host) {
+		if w.chance(0.5) {
+			h.renewKeys("recover", func() error { return h.newRoot(true) })
+		}
+	}},
+	{"trade", 14, false, func(_ *world, h, peer *host) { h.trade(peer) }},
+	{"vouch", 1, false, func(_ *world, h, peer *host) { h.vouch(peer) }},
+	{"handle", 3, false, func(w *world, h, _ *host) { h.expect("handle", h.handle(w.some(1, 2, 100))) }},
+	{"invite", 2, false, func(_ *world, h, peer *host) { h.invite(peer) }},
+	{"import", 3, false, func(_ *world, h, _ *host) { h.importInvitation() }},
+	{"forget", 1, false, func(_ *world, h, peer *host) { h.forget(peer) }},
+	{"new prekeys", 1, false, func(w *world, h, _ *host) { h.newPrekeys(w.some(1, 2, 4, wire.MaxRetainedPrekeys+2)) }},
+	{"unpublish", 1, false, func(w *world, h, _ *host) {
+		if w.chance(0.4) {
+			h.unpublish()
+		}
+	}},
+	{"listen", 9, false, func(_ *world, h, _ *host) { h.listen() }},
+	{"keep", 1, true, func(w *world, _, _ *host) { w.keep() }},
 	{"set the clock", 2, true, func(w *world, h, _ *host) { h.skew = int64(w.rand.IntN(2*maxSkew)) - maxSkew }},
 	{"restart the relay", 2, true, func(_ *world, h, _ *host) { h.relay.restart() }},
 }
@@ -168,17 +188,23 @@ func (h *host) decide(accept bool) error {
 // command line does.
 func (h *host) send(peer *host) {
 	body := profile.TextBody(fmt.Sprintf("message %d", len(h.w.sent.list)))
-	out, err := h.endpoint.Enqueue(h.w.ctx, core.OutMessage{To: peer.id.ACEID(), Body: body})
+	h.expect("enqueue", h.enqueue(core.OutMessage{To: peer.id.ACEID(), Type: profile.TextType, Body: body}), ofSend...)
+}
+
+// enqueue returns why a message was not accepted.
+func (h *host) enqueue(m core.OutMessage) error {
+	out, err := h.endpoint.Enqueue(h.w.ctx, m)
 	if err != nil {
-		h.expect("enqueue", err, ofSend...)
-		return
+		return err
 	}
-	h.w.sent.add(out.MessageID, h, out.To).body = string(body.Canonical())
+	sent := h.w.sent.add(out.MessageID, h, out.To)
+	sent.body, sent.kind, sent.thread = string(m.Body.Canonical()), m.Type, m.ThreadID
 	h.w.count("accepted")
 	if h.w.chance(0.8) {
 		_, err = h.endpoint.Attempt(h.w.ctx, out.MessageID)
 		h.expect("attempt", err, fault.UnknownPeer) // its descriptor has expired
 	}
+	return nil
 }
 
 func (h *host) retry() error {

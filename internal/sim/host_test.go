@@ -28,7 +28,9 @@ type host struct {
 	shape shapeHost
 	relay *relay
 	root  *suite.SigningKey
+	next  *suite.SigningKey // the committed next root
 	id    *kel.Identity
+	logs  map[string]bool // hashes of the last events of all logs it has had
 	vault *suite.Seed
 
 	dir      string // of the store; another one after each death
@@ -44,20 +46,27 @@ type host struct {
 	dieBefore, dieAfter int // the request at which the host dies, 0: none
 
 	// What the host has gone through, which excuses some ends of messages.
-	lost, restored, rotated bool
+	lost, restored, rotated, recovered bool
 
-	view    *view                 // of the store after the last step
-	looked  int                   // operations of its disk by then
-	told    map[received]int      // how often the application was told, by this store
-	shown   map[string]wire.Value // entries of its inbox that are not taken from it, by stream ID
-	fetches map[string]int        // how often each was shown
-	blocked map[string]bool       // ACE IDs it has ever blocked
-	asked   map[string]bool       // ACE IDs looked up since the last send to them
-	awaited bool                  // something may be queued for it
-	keys    map[string]bool       // IDs of the prekeys it ever held, by this store
+	view         *view                 // of the store after the last step
+	looked       int                   // operations of its disk by then
+	told         map[received]int      // how often the application was told, by this store
+	shown        map[string]wire.Value // entries of its inbox that are not taken from it, by stream ID
+	fetches      map[string]int        // how often each was shown
+	blocked      map[string]bool       // ACE IDs it has ever blocked
+	asked        map[string]bool       // ACE IDs looked up since the last send to them
+	gate         *gate                 // of its streams
+	listening    bool
+	rivalry      bool            // another process of it is at work
+	unregistered bool            // at its relay
+	awaited      bool            // something may be queued for it
+	keys         map[string]bool // IDs of the prekeys it ever held, by this store
 
-	keptUp   int64 // when upkeep was done last in the calm
-	deciding bool  // the owner decides about peers in this step
+	keptUp   int64             // when upkeep was done last in the calm
+	inviting bool              // the owner invites a peer in this step
+	deciding bool              // the owner decides about peers in this step
+	forgot   map[string]bool   // ACE IDs with whom contact was ended in this step
+	issued   map[string][]byte // the last permit that has left it in this step, by ACE ID
 }
 
 // received names a message to its recipient.
@@ -67,11 +76,13 @@ var names = []string{"anna", "bert", "cora", "dirk"}
 
 func (w *world) addHost(n int, s stageHost) {
 	h := &host{
-		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, id: s.id, vault: s.vault,
+		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, next: s.next, vault: s.vault,
+		gate: newGate(), logs: map[string]bool{}, forgot: map[string]bool{}, issued: map[string][]byte{},
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
 		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
 	}
 	h.relay = w.relays[h.shape.relay]
+	h.become(s.state, s.key)
 	w.hosts = append(w.hosts, h)
 	h.open()
 	h.begin()
@@ -90,18 +101,7 @@ func (h *host) begin() {
 // open starts the endpoint's process. It may die on the way.
 func (h *host) open() {
 	h.unwatch = faultdisk.Watch(h.dir, func(op faultdisk.Op) int32 { return h.disk.hook(h.w, op) })
-	card := descriptor.CardRecord{Handle: h.name, Contact: descriptor.ContactOpen}
-	if h.shape.closed {
-		card.Contact = descriptor.ContactClosed
-	}
-	c := core.Config{
-		Identity: h.id, StorePath: h.path(), VaultKey: h.vault, Relay: h.relay.url(), Card: card, Clock: h.clock, Transport: h,
-		Profiles: []*profile.Manifest{profile.OfficialByID(profile.TextID)}, ReceiveBy: "sim",
-		PeersAtOnce: 1, // one thing at a time
-	}
-	if h.shape.obliges {
-		c.Accept = map[string]string{profile.TextID: c.Profiles[0].Digest}
-	}
+	c := h.config()
 	for {
 		var err error
 		if h.endpoint, err = core.Open(h.w.ctx, c); err == nil {
@@ -119,6 +119,25 @@ func (h *host) open() {
 		}
 	}
 	h.watchFiles()
+}
+
+func (h *host) config() core.Config {
+	card := descriptor.CardRecord{Handle: h.name, Contact: descriptor.ContactOpen}
+	if h.shape.closed {
+		card.Contact = descriptor.ContactClosed
+	}
+	c := core.Config{
+		Identity: h.id, StorePath: h.path(), VaultKey: h.vault, Relay: h.relay.url(), Card: card, Clock: h.clock, Transport: h,
+		ReceiveBy: "sim", Capacity: h.shape.capacity,
+		PeersAtOnce: 1, // one thing at a time
+	}
+	for _, id := range []string{profile.TextID, profile.CommerceID, profile.DelegationID} {
+		c.Profiles = append(c.Profiles, profile.OfficialByID(id))
+	}
+	if h.shape.obliges {
+		c.Accept = map[string]string{profile.TextID: c.Profiles[0].Digest}
+	}
+	return c
 }
 
 func (h *host) watchFiles() {
@@ -157,6 +176,7 @@ func (h *host) die() {
 // rise starts the process of a host that has died again, from its files.
 func (h *host) rise() {
 	h.w.count("died")
+	clear(h.issued)
 	old := h.dir
 	h.copyFiles(h.nextDir())
 	h.close()
@@ -259,19 +279,6 @@ func (h *host) forgetSent() {
 	}
 }
 
-// rotate delegates a new signing key.
-func (h *host) rotate() error {
-	key := newKey()
-	at := max(h.clock(), h.id.State().LastTS())
-	state, err := h.id.State().Delegate(h.root, key.PublicKey(), at, at+wire.MaxSigningKeyLifetime)
-	if err != nil {
-		return err
-	}
-	h.rotated = true
-	h.restart(func() { h.id = kel.NewIdentity(state, key) })
-	return nil
-}
-
 // settleStep ends a step: a host that has died rises, and its store is looked
 // at.
 func (h *host) settleStep() {
@@ -289,6 +296,9 @@ func (h *host) look() {
 		return
 	}
 	h.looked = h.disk.written
+	if h.disk.failed {
+		clear(h.issued) // what could not be written
+	}
 	before := h.view
 	h.view = h.load()
 	for _, r := range rules {
@@ -296,7 +306,9 @@ func (h *host) look() {
 			h.w.violate(r.name, r.cite, "%s: %s", h.name, what)
 		}
 	}
-	h.deciding = false
+	h.deciding, h.inviting = false, false
+	clear(h.forgot)
+	clear(h.issued)
 }
 
 // The failures that the weather explains, in any operation: with a new key there
@@ -324,10 +336,11 @@ func (h *host) expect(what string, err error, codes ...fault.Code) {
 	h.w.note("   %s: %s", what, code)
 	switch {
 	case slices.Contains(codes, code):
+	case (h.rivalry || h.listening) && code == fault.LockBusy:
 	case h.disk.failed && (code == fault.StorageFailed || code == fault.LockBusy):
 	case !h.w.calm && (slices.Contains(ofNetwork, code) || isReplay(err)):
 	case h.w.anyRotated() && slices.Contains(ofRotation, code):
-	case h.w.blocks && code == fault.NotPermitted:
+	case (h.w.blocks || h.w.anyUnregistered()) && code == fault.NotPermitted:
 	default:
 		h.w.violate("no wrong code", "06#error-codes", "%s: %s fails with %v", h.name, what, err)
 	}

@@ -13,8 +13,12 @@ type sentMessage struct {
 	from      *host
 	to        string // ACE ID
 	body      string // canonical JSON, "" until it is seen in an outbox
-	stored    bool   // the recipient's store has held it
+	kind      string // its type
+	thread    string
+	at        int64 // when it was accepted, by the sender's clock
+	stored    bool  // the recipient's store has held it
 	abandoned bool
+	expired   bool // it was, before a receipt came or not
 	gone      bool // the sender's store has lost it
 }
 
@@ -25,7 +29,7 @@ func newLedger() *ledger { return &ledger{byID: map[string]*sentMessage{}} }
 func (l *ledger) add(id string, from *host, to string) *sentMessage {
 	m := l.byID[id]
 	if m == nil {
-		m = &sentMessage{id: id, from: from, to: to}
+		m = &sentMessage{id: id, from: from, to: to, at: from.clock()}
 		l.byID[id] = m
 		l.list = append(l.list, m)
 	}

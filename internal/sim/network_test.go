@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +17,15 @@ import (
 
 // call is one request of a host to a relay.
 type call struct {
+	ctx    context.Context
 	from   *host
 	to     *relay
 	method string
 	url    *url.URL
 	header http.Header
 	body   []byte
+	issues []byte // the permit that the packet of a send carries to its recipient
+	peer   string // that recipient, an ACE ID
 }
 
 func (c *call) String() string {
@@ -39,7 +43,7 @@ var errNetwork = errors.New("the simulated network lost it")
 
 // RoundTrip is the network between a host and the relays.
 func (h *host) RoundTrip(req *http.Request) (*http.Response, error) {
-	c := &call{from: h, method: req.Method, url: req.URL, header: req.Header}
+	c := &call{ctx: req.Context(), from: h, method: req.Method, url: req.URL, header: req.Header}
 	for _, r := range h.w.relays {
 		if r.host() == req.URL.Host {
 			c.to = r
@@ -65,6 +69,9 @@ func (w *world) carry(c *call) (*http.Response, error) {
 	}
 	w.checkCall(c)
 	h.requests++
+	if !w.calm && w.chance(w.plan.weather.rival) {
+		h.rival()
+	}
 	if h.requests == h.dieBefore {
 		w.note("   %s: the host dies first", c)
 		h.die()
@@ -76,7 +83,17 @@ func (w *world) carry(c *call) (*http.Response, error) {
 		h.die()
 		return nil, errNetwork
 	}
+	if c.issues != nil && err == nil && accepted(res) {
+		h.issued[c.peer] = c.issues
+	}
 	return res, err
+}
+
+// accepted reports whether a relay has taken a send.
+func accepted(res *http.Response) bool {
+	body, err := io.ReadAll(res.Body)
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && res.StatusCode == http.StatusOK && bytes.Contains(body, []byte(`"ok":true`))
 }
 
 // pass takes a request through the network.
@@ -153,16 +170,23 @@ func refusal(status int, body string) func(*world, *call) (*http.Response, error
 
 // serve hands a request to its relay.
 func (w *world) serve(c *call) *http.Response {
-	r := httptest.NewRequest(c.method, c.url.String(), bytes.NewReader(c.body))
-	r.Header = c.header.Clone()
-	r.RemoteAddr = fmt.Sprintf("198.51.%d.1:1", c.from.n) // a client network of its own
+	if c.url.Path == "/v1/listen" {
+		return w.listen(c)
+	}
 	answer := httptest.NewRecorder()
-	c.to.handler.ServeHTTP(answer, r)
+	c.to.handler.ServeHTTP(answer, c.request())
 	res := answer.Result()
 	if res.StatusCode == http.StatusOK {
 		w.served(c, answer.Body.Bytes())
 	}
 	return res
+}
+
+func (c *call) request() *http.Request {
+	r := httptest.NewRequest(c.method, c.url.String(), bytes.NewReader(c.body))
+	r.Header = c.header.Clone()
+	r.RemoteAddr = fmt.Sprintf("198.51.%d.1:1", c.from.n) // a client network of its own
+	return r
 }
 
 // served keeps account of what an inbox has shown, and of what was taken from
@@ -187,6 +211,11 @@ func (w *world) served(c *call, body []byte) {
 			h.shown[e.StreamID] = e.Packet
 			h.fetches[e.StreamID]++
 		}
+	case "/v1/unregister":
+		h.unregistered = true
+		clear(h.shown) // the queue is gone
+	case "/v1/register":
+		h.unregistered = false
 	case "/v1/send":
 		if send, err := relayapi.DecodeSend(c.body); err == nil {
 			w.other(send.Packet.To).awaited = true
@@ -208,5 +237,7 @@ func (w *world) release() {
 	i := w.rand.IntN(len(w.late))
 	c := w.late[i]
 	w.late = append(w.late[:i], w.late[i+1:]...)
-	w.note("   late: %s: %d", c, w.serve(c).StatusCode)
+	res := w.serve(c)
+	w.note("   late: %s: %d", c, res.StatusCode)
+	_ = res.Body.Close()
 }

@@ -32,6 +32,7 @@ type weather struct {
 	death   float64 // a host during a step
 	disk    float64 // some writes of a host during a step
 	relay   float64 // a relay is restarted during a request
+	rival   float64 // another process of the host acts during a request
 }
 
 // weathers are what seeds choose from: each kind of fault has worlds of its own,
@@ -43,7 +44,8 @@ var weathers = []weather{
 	{death: 0.25},
 	{disk: 0.25},
 	{network: 0.15, death: 0.15, disk: 0.1, relay: 0.01},
-	{network: 0.05, death: 0.05, disk: 0.03, relay: 0.005},
+	{network: 0.05, death: 0.05, disk: 0.03, relay: 0.005, rival: 0.01},
+	{rival: 0.08},
 }
 
 const minSteps, maxSteps = 20, 60
@@ -52,25 +54,32 @@ func drawPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := plan{seed: seed, shape: r.IntN(len(shapes)), weather: weathers[r.IntN(len(weathers))]}
 	hosts := len(shapes[p.shape].hosts)
-	total := 0
+	all := make([]*action, len(actions))
 	for i := range actions {
-		total += actions[i].weight
+		all[i] = &actions[i]
 	}
+	setBesides()
 	for range minSteps + r.IntN(maxSteps-minSteps) {
 		host := r.IntN(hosts)
 		p.steps = append(p.steps, step{
-			action: drawAction(r.IntN(total)), host: host, peer: (host + 1 + r.IntN(hosts-1)) % hosts, seed: r.Uint64(),
+			action: drawFrom(all, r), host: host, peer: (host + 1 + r.IntN(hosts-1)) % hosts, seed: r.Uint64(),
 		})
 	}
 	return p
 }
 
-func drawAction(n int) *action {
-	for i := range actions {
-		if n < actions[i].weight {
-			return &actions[i]
+// drawFrom chooses one of some actions by their weights.
+func drawFrom(list []*action, r *rand.Rand) *action {
+	total := 0
+	for _, a := range list {
+		total += a.weight
+	}
+	n := r.IntN(total)
+	for _, a := range list {
+		if n < a.weight {
+			return a
 		}
-		n -= actions[i].weight
+		n -= a.weight
 	}
 	panic("sim: no such action")
 }

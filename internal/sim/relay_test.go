@@ -35,6 +35,7 @@ func (r *relay) start() {
 }
 
 func (r *relay) stop() {
+	r.w.endStreams(r)
 	if err := r.server.Close(); err != nil {
 		r.w.t.Fatal(err)
 	}

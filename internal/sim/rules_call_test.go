@@ -24,7 +24,7 @@ func (w *world) checkCall(c *call) {
 	case "/v1/inbox/ack":
 		c.from.checkAck(c.url.Query().Get("through"))
 	case "/v1/send":
-		c.from.checkSend(c.body)
+		c.from.checkSend(c)
 	}
 }
 
@@ -89,14 +89,17 @@ type sending struct {
 	newest []byte // permit held
 	state  string // of the recipient in the admission table
 	source bool   // an own descriptor is held that may go out
+	issues []byte // the permit that the content carries, nil for none
 }
 
-func (h *host) checkSend(body []byte) {
-	s, err := h.readSend(body)
+func (h *host) checkSend(c *call) {
+	s, err := h.readSend(c.body)
 	if err != nil {
 		h.w.violate("a send can be read", "07#send", "%s: %v", h.name, err)
 		return
 	}
+	c.peer = s.packet.To
+	defer func() { c.issues = s.issues }()
 	s.checkSignature()
 	s.checkPermit()
 	if s.entry.MessageID != "" {
@@ -261,6 +264,7 @@ func (s *sending) checkRetry() {
 		return
 	}
 	if content.Admission != nil {
+		s.issues = content.Admission.Permit.Canonical()
 		s.h.w.proofs[[2]string{s.packet.From, s.packet.To}] = true
 	}
 	switch a := content.Admission; {
@@ -285,8 +289,14 @@ func (s *sending) checkCore() {
 			s.violate("a receipt is valid", "06#receipts", "%v", err)
 			return
 		}
+		if receipt.Permit.Kind() == wire.Object {
+			s.issues = receipt.Permit.Canonical()
+		}
 		s.h.checkReceipt(s, receipt)
 	case profile.ContactType:
+		if permit, ok := content.Body.Get("permit"); ok {
+			s.issues = permit.Canonical()
+		}
 	default:
 		s.violate("a message is in the outbox before it leaves", "06#outbox-sender", "it is not")
 	}
@@ -349,7 +359,7 @@ func (s *sending) checkRenewal(tx *store.Tx, r *delivery.ReceiptBody) error {
 	if err != nil || !ok {
 		return err
 	}
-	void := seqOf(issued) != s.h.id.State().Delegated().Seq
+	void := !signedBy(issued, s.h.id.State(), s.h.id.ACEID())
 	ends := issued.ExpiresAt-s.h.clock() < wire.PermitRenewalSeconds
 	if renewed := r.Permit.Kind() == wire.Object; renewed != (void || ends) {
 		s.violate("a receipt renews a permit in time", "05#delivery-permits", "void %t, ends soon %t, renewed %t", void, ends, renewed)

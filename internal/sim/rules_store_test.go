@@ -7,6 +7,8 @@ import (
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/profile/delegation"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -44,6 +46,14 @@ var rules = []rule{
 	{"prekey seeds are deleted in time", "04#prekey", prekeysEnd},
 	{"a packet is dropped for a reason", "06#receive-pipeline", droppedForAReason},
 	{"an entry is given up after MAX_FETCH_ATTEMPTS", "06#receive-pipeline", quarantineIsLate},
+	{"a full receiver holds", "06#receive-pipeline step 10", fullHolds},
+	{"an issued permit is on record", "05#delivery-permits", issuedIsRecorded},
+	{"a thread is a run of its table", "commerce#parties-and-roles", threadsRun},
+	{"a thread names what it refers to", "commerce#references", threadsRefer},
+	{"a thread only grows", "commerce#bounds-and-retention", threadsGrow},
+	{"what the sender has committed the receiver has", "08#sender-state-and-busy-threads", threadsFollow},
+	{"one message of a thread is in flight", "08#sender-state-and-busy-threads", threadsAreBusy},
+	{"a commerce message is rejected for its reason", "commerce#check-order", tradesRejected},
 }
 
 func outboxStays(h *host, before, after *view) string {
@@ -68,8 +78,9 @@ func outboxStates(h *host, before, after *view) string {
 			if err != nil {
 				return err.Error()
 			}
-			m.body = string(content.Body.Canonical())
+			m.body, m.kind, m.thread = string(content.Body.Canonical()), e.Type, e.ThreadID
 		}
+		m.expired = m.expired || e.State == store.Expired
 		was := before.entry(e.MessageID)
 		switch {
 		case was == nil:
@@ -131,21 +142,35 @@ func delaysGrow(h *host, before, after *view) string {
 
 func deliveredWasStored(h *host, _, after *view) string {
 	for _, e := range after.outbox {
-		if e.State == store.Delivered && !h.w.sent.byID[e.MessageID].stored {
+		m := h.w.sent.byID[e.MessageID]
+		if e.State != store.Delivered || m.stored {
+			continue
+		}
+		h.w.other(m.to).read(func(tx *store.Tx) (err error) { // it may be at something just now
+			m.stored, err = tx.HasMessage(h.id.ACEID(), m.id)
+			return err
+		})
+		if !m.stored {
 			return fmt.Sprintf("%s is delivered, and its recipient never had it", e.MessageID)
 		}
 	}
 	return ""
 }
 
-// rejectedForAReason: all that is sent here is valid, so that only keys which
-// the recipient has lost can be a reason.
+// rejectedForAReason: all that is sent here matches its schema, so that keys
+// which the recipient has lost or deleted are a reason, the rules of profiles,
+// and nothing else.
 func rejectedForAReason(h *host, _, after *view) string {
 	for _, e := range after.outbox {
 		if e.State != store.Rejected {
 			continue
 		}
-		if e.RemoteCode != string(fault.UnknownPrekey) || !h.w.other(e.Peer).excused() {
+		to := h.w.other(e.Peer)
+		switch code := e.RemoteCode; {
+		case code == string(fault.UnknownPrekey) && to.excused():
+		case shortType(e.Type) != "" && slices.Contains(ofTrade, code): // see tradesRejected
+		case e.Type == delegation.MessageType && code == string(fault.InvalidBody): // see droppedForAReason
+		default:
 			return fmt.Sprintf("%s was rejected with %s", e.MessageID, e.RemoteCode)
 		}
 	}
@@ -288,9 +313,13 @@ func blockedIsDropped(h *host, before, after *view) string {
 	return ""
 }
 
-func admittedIsPinned(_ *host, before, after *view) string {
+// admittedIsPinned: who was invited has not sent a permit yet (05#invitations).
+func admittedIsPinned(h *host, before, after *view) string {
 	for peer, is := range after.contacts {
-		if is.State == "admitted" && before.contacts[peer].State != "admitted" && (after.pins[peer] == nil || after.held[peer].Raw == nil) {
+		if is.State != "admitted" || before.contacts[peer].State == "admitted" {
+			continue
+		}
+		if after.pins[peer] == nil || after.held[peer].Raw == nil && !h.inviting {
 			return peer
 		}
 	}
@@ -304,47 +333,64 @@ func requestsBounded(_ *host, _, after *view) string {
 	return ""
 }
 
-// pinsGrow: in these worlds nobody recovers an identity, so that every log a
-// host sees is a beginning of the true one.
+// pinsGrow: a pin is a log that the peer once had, and what takes its place
+// extends it, or forks it with a rot where the pinned log has none from there on
+// (01#verifier-rules rule 6).
 func pinsGrow(h *host, before, after *view) string {
+	for peer, is := range after.pins {
+		if is != nil && !h.w.other(peer).logs[is.LastHash()] {
+			return "the pin of " + peer + " is no log of it"
+		}
+	}
 	for peer, was := range before.pins {
 		is := after.pins[peer]
 		switch {
 		case was == nil:
-		case is == nil || is.Seq() < was.Seq():
+		case is == nil:
+			return "the pin of " + peer + " is gone"
+		case !supersedes(is.Events(), was.Events()):
 			return "the pin of " + peer + " goes back"
-		case is.Seq() > h.w.other(peer).id.State().Seq():
-			return "the pin of " + peer + " is ahead of its log"
 		}
 	}
 	return ""
 }
 
+func supersedes(is, was []kel.Event) bool {
+	for i, e := range was {
+		switch {
+		case i == len(is):
+			return false
+		case e.Hash != is[i].Hash:
+			rot := func(e kel.Event) bool { return e.Type == kel.Rotation }
+			return rot(is[i]) && !slices.ContainsFunc(was[i:], rot)
+		}
+	}
+	return true
+}
+
 // permitsRenew: a permit that is good under the pin gives way to a newer one
 // only.
-func permitsRenew(_ *host, before, after *view) string {
+func permitsRenew(h *host, before, after *view) string {
 	for peer, was := range before.held {
-		if was.Raw == nil || after.held[peer].IssuedAt >= was.IssuedAt {
+		if was.Raw == nil || after.held[peer].IssuedAt >= was.IssuedAt || h.forgot[peer] {
 			continue
 		}
-		if d := after.pins[peer].Delegated(); d != nil && seqOf(was) == d.Seq {
+		if signedBy(was, after.pins[peer], peer) {
 			return fmt.Sprintf("the permit of %s of %d gave way to one of %d", peer, was.IssuedAt, after.held[peer].IssuedAt)
 		}
 	}
 	return ""
 }
 
-// seqOf returns the delegation under which a stored permit was signed.
-func seqOf(p store.Permit) int64 {
+// signedBy reports whether a stored permit was signed under the current
+// delegation of a log.
+func signedBy(p store.Permit, log *kel.State, issuer string) bool {
 	v, err := wire.Parse(p.Raw, wire.MaxJSONDepth)
-	if err != nil {
-		return -1
+	if err != nil || log == nil {
+		return false
 	}
 	permit, err := admission.DecodePermit(v)
-	if err != nil {
-		return -1
-	}
-	return permit.Signature.Seq
+	return err == nil && permit.Verify(log, issuer, permit.Subject, permit.IssuedAt) == nil
 }
 
 func prekeysBounded(_ *host, _, after *view) string {
@@ -379,7 +425,7 @@ func prekeysKept(h *host, before, after *view) string {
 		}
 		for _, k := range kept {
 			ended := k.Slot != store.SlotCurrent && h.clock()-k.At >= wire.OfflineWindowSeconds
-			pushed := k.Slot == store.SlotSuperseded && superseded == wire.MaxRetainedPrekeys
+			pushed := peer == "" && superseded == wire.MaxRetainedPrekeys
 			passed := k.Slot == store.SlotInUse && slots[store.SlotInUse] != ""
 			if slots[k.ID] == "" && !ended && !pushed && !passed {
 				return fmt.Sprintf("the %s key %.8s of %q is gone after %d s", k.Slot, k.ID, peer, h.clock()-k.At)
@@ -425,6 +471,20 @@ func droppedForAReason(h *host, before, after *view) string {
 			if h.w.anyRotated() {
 				continue
 			}
+		case fault.InvalidSignature, fault.KELConflict:
+			if from := h.w.other(a.Peer); from.recovered {
+				continue // the delegation at that seq is another now
+			}
+		case fault.InvalidBody:
+			// A credential ended on its way, or the key that signed it was replaced.
+			if m := h.w.sent.byID[a.MessageID]; m != nil && m.kind == delegation.MessageType &&
+				(h.w.other(a.Peer).rotated || h.clock()-m.at > 60-2*maxSkew) {
+				continue
+			}
+		default:
+			if slices.Contains(ofTrade, a.Code) && a.Outcome == "rejected" {
+				continue // see tradesRejected
+			}
 		}
 		return fmt.Sprintf("%s of %s is %s with %q", a.MessageID, a.Peer, a.Outcome, a.Code)
 	}
@@ -433,6 +493,10 @@ func droppedForAReason(h *host, before, after *view) string {
 
 func (w *world) anyRotated() bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.rotated })
+}
+
+func (w *world) anyUnregistered() bool {
+	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.unregistered })
 }
 
 func quarantineIsLate(h *host, before, after *view) string {

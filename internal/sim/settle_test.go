@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -42,6 +43,7 @@ func (w *world) settle() {
 	for _, m := range w.sent.list {
 		w.checkEnd(m)
 	}
+	w.checkThreads()
 }
 
 // round is one turn of upkeep, or of what is due meanwhile, and of pulling, for
@@ -62,6 +64,7 @@ func (w *world) round(all bool) {
 		for _, h := range w.hosts {
 			if h.awaited || all {
 				again = again || h.awaited
+				h.expect("handle", h.handle(1000))
 				h.expect("pull", h.pull(0))
 				h.look()
 			}
@@ -138,6 +141,9 @@ func (w *world) hopeful() (list []*sentMessage) {
 		if e == nil || e.State != store.Pending || m.from.view.contacts[m.to].State != "admitted" {
 			continue
 		}
+		if m.kind != profile.TextType || to.recovered && !m.from.knows(to) || m.from.recovered && !to.knows(m.from) {
+			continue // a rule may reject it, or one of the two does not know the other any more
+		}
 		if to.mayHaveForgottenBlock(m.from) || m.from.mayHaveForgottenBlock(to) {
 			continue
 		}
@@ -162,8 +168,7 @@ func (h *host) mayHaveForgottenBlock(peer *host) bool {
 // permitted reports whether the sender holds a permit that lasts.
 func (w *world) permitted(m *sentMessage) bool {
 	held := m.from.view.held[m.to]
-	d := w.other(m.to).id.State().Delegated()
-	return held.ExpiresAt > m.from.clock()+day && seqOf(held) == d.Seq
+	return held.ExpiresAt > m.from.clock()+day && signedBy(held, w.other(m.to).id.State(), m.to)
 }
 
 // excused reports whether a host has lost something that delivery rests on.

@@ -27,13 +27,15 @@ type shape struct {
 }
 
 type shapeHost struct {
-	relay   int
-	closed  bool // contact setting
-	obliges bool // an acceptProfiles rule accepts every request
+	relay    int
+	closed   bool  // contact setting
+	capacity int64 // messages not yet handled that it takes in, 0: plenty
+	obliges  bool  // an acceptProfiles rule accepts every request
 }
 
 var shapes = []shape{
 	{relays: 1, hosts: []shapeHost{{}, {}}, met: [][2]int{{0, 1}}},
+	{relays: 1, hosts: []shapeHost{{capacity: 3}, {}}, met: [][2]int{{0, 1}}},
 	{relays: 2, hosts: []shapeHost{{obliges: true}, {relay: 1}}},
 	{relays: 1, hosts: []shapeHost{{}, {closed: true}, {obliges: true}}, met: [][2]int{{1, 0}, {1, 2}}},
 	{relays: 2, hosts: []shapeHost{{}, {relay: 1, closed: true}, {relay: 1, obliges: true}}, met: [][2]int{{1, 0}, {0, 2}}},
@@ -55,9 +57,9 @@ type stage struct {
 }
 
 type stageHost struct {
-	root  *suite.SigningKey
-	id    *kel.Identity
-	vault *suite.Seed
+	root, next, key *suite.SigningKey
+	state           *kel.State
+	vault           *suite.Seed
 }
 
 func newStages(t *testing.T) *stages { return &stages{t: t, made: map[int]*stage{}} }
@@ -119,7 +121,7 @@ func newStageHost(t *testing.T) stageHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stageHost{root: root, id: kel.NewIdentity(state, key), vault: suite.NewSeed()}
+	return stageHost{root: root, next: next, key: key, state: state, vault: suite.NewSeed()}
 }
 
 func newKey() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }

@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -21,6 +24,8 @@ type view struct {
 	horizons   map[string]int64
 	audits     []store.Audit
 	quarantine []store.Quarantined
+	threads    map[threadKey]bargain
+	prekeyHeld map[string]bool // peers whose prekey is held
 }
 
 func (v *view) entry(id string) *store.OutboxEntry {
@@ -36,6 +41,7 @@ func (h *host) load() *view {
 	v := &view{
 		contacts: map[string]store.Contact{}, pins: map[string]*kel.State{}, held: map[string]store.Permit{}, issued: map[string]store.Permit{},
 		prekeys: map[string][]store.Prekey{}, seen: map[received]store.Seen{}, horizons: map[string]int64{},
+		threads: map[threadKey]bargain{}, prekeyHeld: map[string]bool{},
 	}
 	h.read(func(tx *store.Tx) error {
 		var failures []error
@@ -68,6 +74,7 @@ func (h *host) load() *view {
 		for _, s := range horizons {
 			v.horizons[s.Peer] = s.Horizon
 		}
+		note(v.loadThreads(tx))
 		v.prekeys[""], err = tx.Prekeys("")
 		note(err)
 		for _, other := range h.w.hosts {
@@ -102,8 +109,27 @@ func (h *host) loadPeer(tx *store.Tx, v *view, peer string) (err error) {
 	if v.issued[peer], _, err = tx.Permit(peer, store.PermitIssued); err != nil {
 		return err
 	}
+	if _, v.prekeyHeld[peer], err = tx.HeldPrekey(peer); err != nil {
+		return err
+	}
 	v.prekeys[peer], err = tx.Prekeys(peer)
 	return err
+}
+
+func (v *view) loadThreads(tx *store.Tx) error {
+	list, err := tx.Threads(profile.CommerceID, "")
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		entries, err := tx.ThreadEntries(profile.CommerceID, t.Peer, t.ThreadID, 0)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(entries)
+		v.threads[threadKey{t.Peer, t.ThreadID}] = bargain{state: t.State, opener: t.Opener, entries: entries}
+	}
+	return nil
 }
 
 // pinned returns the pinned log of a peer, nil without a pin.

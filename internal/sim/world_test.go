@@ -16,26 +16,28 @@ import (
 
 // world is one play of a plan.
 type world struct {
-	t        *testing.T
-	ctx      context.Context
-	dir      string
-	plan     plan
-	now      int64 // the true time; hosts and relays are off by their skew
-	hosts    []*host
-	relays   []*relay
-	kels     *kel.Cache
-	sent     *ledger
-	step     int // the step that is played
-	rand     *rand.Rand
-	calm     bool               // no faults any more
-	blocks   bool               // somebody has blocked another
-	proofs   map[[2]string]bool // who sent whom what a recovery takes, by ACE ID
-	parted   map[[2]int]bool
-	late     []*call // requests that the network holds back
-	receipts []sentReceipt
-	trace    []string
-	broken   *violation
-	counted  map[string]int
+	t           *testing.T
+	ctx         context.Context
+	dir         string
+	plan        plan
+	now         int64 // the true time; hosts and relays are off by their skew
+	hosts       []*host
+	relays      []*relay
+	kels        *kel.Cache
+	sent        *ledger
+	step        int // the step that is played
+	rand        *rand.Rand
+	calm        bool               // no faults any more
+	blocks      bool               // somebody has blocked another
+	proofs      map[[2]string]bool // who sent whom what a recovery takes, by ACE ID
+	parted      map[[2]int]bool
+	late        []*call // requests that the network holds back
+	receipts    []sentReceipt
+	invitations []invitation
+	streams     []*stream // that are open
+	trace       []string
+	broken      *violation
+	counted     map[string]int
 }
 
 // violation is a rule that was broken.
@@ -105,6 +107,7 @@ func newWorld(t *testing.T, p plan) *world {
 }
 
 func (w *world) close() {
+	w.endStreams(nil)
 	for _, h := range w.hosts {
 		h.close()
 	}
