@@ -315,11 +315,12 @@ func (h *host) look() {
 // is no own descriptor to send until the relay was reached.
 var ofNetwork = []fault.Code{fault.RelayUnavailable, fault.RelayProtocolError, fault.NotRegistered, fault.IdentityUnavailable}
 
-// isReplay reports whether a request was refused because it came before: it is
-// made again once, and the network may double that too.
-func isReplay(err error) bool {
+// refusedAs reports whether a relay refused a request with a code of its own:
+// as a replay, for it is made again once, and the network may double that too; or
+// as signed under a delegation that another process of the host has replaced.
+func refusedAs(err error, code fault.Code) bool {
 	var f *fault.Error
-	return errors.As(err, &f) && f.Remote == string(relayapi.Replay)
+	return errors.As(err, &f) && f.Remote == string(code)
 }
 
 // The failures that a new signing key explains, until its holder has sent
@@ -336,9 +337,10 @@ func (h *host) expect(what string, err error, codes ...fault.Code) {
 	h.w.note("   %s: %s", what, code)
 	switch {
 	case slices.Contains(codes, code):
+	case h.listening && refusedAs(err, relayapi.StaleSeq):
 	case (h.rivalry || h.listening) && code == fault.LockBusy:
 	case h.disk.failed && (code == fault.StorageFailed || code == fault.LockBusy):
-	case !h.w.calm && (slices.Contains(ofNetwork, code) || isReplay(err)):
+	case !h.w.calm && (slices.Contains(ofNetwork, code) || refusedAs(err, relayapi.Replay)):
 	case h.w.anyRotated() && slices.Contains(ofRotation, code):
 	case (h.w.blocks || h.w.anyUnregistered()) && code == fault.NotPermitted:
 	default:

@@ -209,7 +209,7 @@ func (w *world) served(c *call, body []byte) {
 		h.awaited = len(entries) > 0
 		for _, e := range entries {
 			h.shown[e.StreamID] = e.Packet
-			h.fetches[e.StreamID]++
+			h.fetches[strings.Clone(e.StreamID)]++ // not with the page
 		}
 	case "/v1/unregister":
 		h.unregistered = true

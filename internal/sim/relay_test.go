@@ -36,6 +36,9 @@ func (r *relay) start() {
 
 func (r *relay) stop() {
 	r.w.endStreams(r)
+	if r.server == nil {
+		return // it was never started
+	}
 	if err := r.server.Close(); err != nil {
 		r.w.t.Fatal(err)
 	}

@@ -335,7 +335,8 @@ func (s *sending) open() (content *packet.Content) {
 func (h *host) checkReceipt(s *sending, r *delivery.ReceiptBody) {
 	h.w.count("receipt " + r.Outcome + " " + r.Code)
 	h.w.receipts = append(h.w.receipts, sentReceipt{
-		from: h.id.ACEID(), to: h.w.other(s.packet.To), packet: s.packet.MessageID, answers: r.MessageID, outcome: r.Outcome,
+		from: h.id.ACEID(), to: h.w.other(s.packet.To), outcome: r.Outcome,
+		packet: strings.Clone(s.packet.MessageID), answers: strings.Clone(r.MessageID), // not with the request
 	})
 	h.read(func(tx *store.Tx) error {
 		seen, err := tx.HasSeen(s.packet.To, r.MessageID)

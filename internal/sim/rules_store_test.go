@@ -58,8 +58,12 @@ var rules = []rule{
 
 func outboxStays(h *host, before, after *view) string {
 	for _, e := range before.outbox {
-		if after.entry(e.MessageID) == nil && !delivery.MayDelete(e, h.clock()) {
+		switch {
+		case after.entry(e.MessageID) != nil:
+		case !delivery.MayDelete(e, h.clock()):
 			return fmt.Sprintf("%s, which was %s, has left the outbox", e.MessageID, e.State)
+		default:
+			h.w.sent.byID[e.MessageID].gone = true
 		}
 	}
 	for _, m := range h.w.sent.of(h) {

@@ -206,6 +206,6 @@ func (s *stream) showEvent(event string) error {
 	}
 	h := s.call.from
 	h.shown[e.StreamID] = e.Packet
-	h.fetches[e.StreamID]++
+	h.fetches[strings.Clone(e.StreamID)]++
 	return nil
 }
