@@ -36,24 +36,33 @@ func (e *Endpoint) Unregister(ctx context.Context) (registered bool, err error) 
 }
 
 // unregister asks the relay, which wants a timestamp after that of the last
-// registration (07#registration).
+// registration (07#registration), and first of all the log under which the
+// request is signed.
 func (e *Endpoint) unregister(ctx context.Context, now int64) (registered bool, err error) {
-	for _, ahead := range conflictSteps {
-		var at int64
-		if at, err = e.nextRegistration(ctx, now+ahead); err != nil {
-			return false, err
-		}
-		if err = e.client.Unregister(ctx, e.config.Relay, at); err == nil {
-			return true, nil
-		}
-		if remoteError(err) != string(relayapi.IdentityConflict) {
-			break
+	err = e.tryUnregister(ctx, now)
+	if remoteError(err) == string(relayapi.FutureSeq) {
+		// The registration that follows a new key did not come through.
+		if _, err = e.register(ctx, now); err == nil {
+			err = e.tryUnregister(ctx, now)
 		}
 	}
 	if errors.Is(err, fault.NotRegistered) {
 		return false, nil
 	}
-	return false, err
+	return err == nil, err
+}
+
+func (e *Endpoint) tryUnregister(ctx context.Context, now int64) (err error) {
+	for _, ahead := range conflictSteps {
+		var at int64
+		if at, err = e.nextRegistration(ctx, now+ahead); err != nil {
+			return err
+		}
+		if err = e.client.Unregister(ctx, e.config.Relay, at); remoteError(err) != string(relayapi.IdentityConflict) {
+			break
+		}
+	}
+	return err
 }
 
 // forgetPublication records that nothing stands at the home relay. The time of

@@ -44,3 +44,15 @@ func TestUnregisterAndBack(t *testing.T) {
 		t.Errorf("pin: %v", err)
 	}
 }
+
+// The simulation unregistered an identity whose new signing key its relay had not
+// seen: the relay refused that as future_seq.
+func TestUnregisterWithANewKey(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, descriptor.CardRecord{})
+	a.publish(false)
+	a.delegate(r)
+	if known, err := a.Unregister(t.Context()); err != nil || !known {
+		t.Errorf("Unregister: %v, %v", known, err)
+	}
+}
