@@ -212,7 +212,7 @@ func (p *publication) publishDescriptor(ctx context.Context) error {
 	}
 	p.done.DescriptorExpires = agent.ExpiresAt
 	if !fresh && served.Equal(agent.Value()) {
-		return nil
+		return p.confirm(ctx, store.OwnDescriptor, agent.IssuedAt)
 	}
 	err = p.registered(ctx, func() error { return p.client.PutDescriptor(ctx, p.config.Relay, agent.Raw()) })
 	if err != nil {
@@ -303,8 +303,11 @@ func (p *publication) publishCard(ctx context.Context) error {
 		card, fresh, err = p.prepareCard(tx, p.issuedAt(served, "card"))
 		return err
 	})
-	if err != nil || !fresh && served.Equal(card.Value()) {
+	if err != nil {
 		return err
+	}
+	if !fresh && served.Equal(card.Value()) {
+		return p.confirm(ctx, store.OwnCard, card.IssuedAt)
 	}
 	err = p.registered(ctx, func() error { return p.client.PutCard(ctx, p.config.Relay, card.Raw()) })
 	if err != nil {
@@ -390,11 +393,12 @@ func (p *publication) issuedAt(served wire.Value, member string) int64 {
 	return -1
 }
 
-// confirm records that the relay took an own document.
+// confirm records that an own document stands at the relay: it took it, now or
+// with an answer that was lost.
 func (p *publication) confirm(ctx context.Context, kind store.DocumentKind, issuedAt int64) error {
 	return p.store.Update(ctx, func(tx *store.Tx) error {
 		own, _, err := tx.Own(kind)
-		if err != nil || own.IssuedAt != issuedAt {
+		if err != nil || own.IssuedAt != issuedAt || own.Relay == p.config.Relay {
 			return err
 		}
 		own.Relay = p.config.Relay
