@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -28,6 +29,7 @@ var actions = []action{
 	{"upkeep", 5, false, func(_ *world, h, _ *host) { h.upkeep() }},
 	{"connect", 5, false, func(_ *world, h, peer *host) { h.expect("connect", h.connect(peer), ofConnect...) }},
 	{"decide", 6, false, func(w *world, h, _ *host) { h.expect("decide", h.decide(w.chance(0.85)), ofDecide...) }},
+	{"decide blindly", 1, false, func(_ *world, h, peer *host) { h.acceptBlindly(peer) }},
 	{"renew", 1, false, func(_ *world, h, peer *host) { h.expect("renew", h.renew(peer), ofConnect...) }},
 	{"block", 1, false, func(_ *world, h, peer *host) { h.expect("block", h.block(peer)) }},
 	{"unblock", 2, false, func(_ *world, h, peer *host) { h.expect("unblock", h.unblock(peer)) }},
@@ -107,9 +109,40 @@ func (h *host) publish(force bool) error {
 func (h *host) upkeep() {
 	report, err := h.endpoint.Upkeep(h.w.ctx)
 	h.expect("upkeep", err)
+	if err == nil && !h.disk.dead && !h.disk.failed && len(report.Failures) == 0 {
+		h.checkUpkeep()
+	}
 	for _, f := range report.Failures {
 		h.expect("upkeep: "+f.Step, f.Err, ofUpkeep[f.Step]...)
 	}
+}
+
+// checkUpkeep: a pass in which nothing failed leaves nothing due
+// (05#delivery-permits, Upkeep).
+func (h *host) checkUpkeep() {
+	v := h.load()
+	for peer, row := range v.contacts {
+		if row.State == "admitted" && !signedBy(v.issued[peer], h.id.State(), h.id.ACEID()) {
+			h.w.violate("upkeep sends permit refreshes", "05#delivery-permits", "%s: none under its key to %s", h.name, peer)
+		}
+	}
+	for peer, b := range v.blocks {
+		if b.Settled == "" {
+			h.w.violate("upkeep registers blocks", "05#blocks", "%s: that of %s is not", h.name, peer)
+		}
+	}
+	h.read(func(tx *store.Tx) error {
+		for _, kind := range []store.DocumentKind{store.OwnDescriptor, store.OwnCard} {
+			own, _, err := tx.Own(kind)
+			if err != nil {
+				return err
+			}
+			if own.Relay != h.relay.url() {
+				h.w.violate("upkeep publishes", "05#delivery-permits", "%s: %s is at %q", h.name, kind, own.Relay)
+			}
+		}
+		return nil
+	})
 }
 
 // ofUpkeep are the codes of its steps. Where both of two peers have a new key, a
@@ -144,7 +177,11 @@ func (h *host) connect(peer *host) error {
 			return err
 		}
 	}
-	_, err := h.endpoint.Connect(h.w.ctx, peer.id.ACEID(), profile.TextID, "")
+	about := profile.TextID
+	if h.w.chance(0.2) {
+		about = profile.CommerceID
+	}
+	_, err := h.endpoint.Connect(h.w.ctx, peer.id.ACEID(), about, "")
 	return err
 }
 
@@ -184,6 +221,24 @@ func (h *host) decide(accept bool) error {
 	return nil
 }
 
+// acceptBlindly accepts a request whether or not one is held: one that has
+// expired is never accepted (05#flow step 2).
+func (h *host) acceptBlindly(peer *host) {
+	id := peer.id.ACEID()
+	at := slices.IndexFunc(h.view.requests, func(q store.Request) bool { return q.Peer == id })
+	live := at >= 0 && h.view.requests[at].ReceivedAt > h.clock()-wire.ContactRequestTTLSeconds
+	h.deciding = live
+	_, err := h.endpoint.Accept(h.w.ctx, id)
+	if err == nil && !live {
+		h.w.violate("only a held request is accepted", "05#flow step 2", "%s accepts %s", h.name, peer.name)
+	}
+	codes := ofDecide
+	if !live {
+		codes = append(codes, fault.InvalidArgument, fault.NotPermitted)
+	}
+	h.expect("accept", err, codes...)
+}
+
 // send enqueues a message and mostly makes the first attempt at once, as the
 // command line does.
 func (h *host) send(peer *host) {
@@ -197,6 +252,7 @@ func (h *host) enqueue(m core.OutMessage) error {
 	if err != nil {
 		return err
 	}
+	h.read(func(tx *store.Tx) error { return h.checkPermitted(tx, out.To) })
 	sent := h.w.sent.add(out.MessageID, h, out.To)
 	sent.body, sent.kind, sent.thread = string(m.Body.Canonical()), m.Type, m.ThreadID
 	h.w.count("accepted")
@@ -205,6 +261,20 @@ func (h *host) enqueue(m core.OutMessage) error {
 		h.expect("attempt", err, fault.UnknownPeer) // its descriptor has expired
 	}
 	return nil
+}
+
+// checkPermitted: nothing is enqueued to a peer without a valid permit of it
+// (06#outbox-sender).
+func (h *host) checkPermitted(tx *store.Tx, peer string) error {
+	held, _, err := tx.Permit(peer, store.PermitHeld)
+	if err != nil {
+		return err
+	}
+	pin, err := h.pinned(tx, peer)
+	if err == nil && (held.ExpiresAt <= h.clock() || !signedBy(held, pin, peer)) {
+		h.w.violate("a message needs a permit", "06#outbox-sender", "%s has none of %s", h.name, peer)
+	}
+	return err
 }
 
 func (h *host) retry() error {

@@ -6,6 +6,7 @@ import (
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // invitation is one on its private channel.
@@ -106,6 +107,7 @@ func (h *host) forget(peer *host) {
 // newPrekeys publishes new prekeys in a row, so that the oldest are deleted
 // before their time.
 func (h *host) newPrekeys(n int) {
+	h.exhausted = h.exhausted || n > wire.MaxRetainedPrekeys
 	for range n {
 		_, err := h.endpoint.Publish(h.w.ctx, core.PublishOptions{Force: true, Prekey: true})
 		h.expect("publish", err)
@@ -114,7 +116,7 @@ func (h *host) newPrekeys(n int) {
 		}
 		h.w.now++
 	}
-	if n > 16 {
+	if n > wire.MaxRetainedPrekeys {
 		h.w.count("prekeys exhausted")
 	}
 }

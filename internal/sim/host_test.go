@@ -62,11 +62,16 @@ type host struct {
 	awaited      bool            // something may be queued for it
 	keys         map[string]bool // IDs of the prekeys it ever held, by this store
 
-	keptUp   int64             // when upkeep was done last in the calm
-	inviting bool              // the owner invites a peer in this step
-	deciding bool              // the owner decides about peers in this step
-	forgot   map[string]bool   // ACE IDs with whom contact was ended in this step
-	issued   map[string][]byte // the last permit that has left it in this step, by ACE ID
+	keptUp     int64                 // when upkeep was done last in the calm
+	inviting   bool                  // the owner invites a peer in this step
+	deciding   bool                  // the owner decides about peers in this step
+	lookups    map[string]*kel.State // the last log that a lookup showed in this step, by ACE ID
+	posting    map[string]bool       // messages of which a process of the host is making an attempt
+	receipted  map[string]bool       // whether the last receipt for a message went out or was refused for good, by its ID
+	retryAfter map[string]int64      // what a relay asked for at the last attempt of a message, seconds
+	exhausted  bool                  // it has deleted prekeys before their time
+	forgot     map[string]bool       // ACE IDs with whom contact was ended in this step
+	issued     map[string][]byte     // the last permit that has left it in this step, by ACE ID
 }
 
 // received names a message to its recipient.
@@ -78,6 +83,7 @@ func (w *world) addHost(n int, s stageHost) {
 	h := &host{
 		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, next: s.next, vault: s.vault,
 		gate: newGate(), logs: map[string]bool{}, forgot: map[string]bool{}, issued: map[string][]byte{},
+		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, retryAfter: map[string]int64{},
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
 		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
 	}
@@ -177,6 +183,7 @@ func (h *host) die() {
 func (h *host) rise() {
 	h.w.count("died")
 	clear(h.issued)
+	clear(h.lookups)
 	old := h.dir
 	h.copyFiles(h.nextDir())
 	h.close()
@@ -298,6 +305,7 @@ func (h *host) look() {
 	h.looked = h.disk.written
 	if h.disk.failed {
 		clear(h.issued) // what could not be written
+		clear(h.lookups)
 	}
 	before := h.view
 	h.view = h.load()
@@ -309,6 +317,7 @@ func (h *host) look() {
 	h.deciding, h.inviting = false, false
 	clear(h.forgot)
 	clear(h.issued)
+	clear(h.lookups)
 }
 
 // The failures that the weather explains, in any operation: with a new key there

@@ -1,6 +1,10 @@
 package sim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ace-toolkit/ace/core/wire"
+)
 
 // ledger is what the onlooker knows of all messages.
 type ledger struct {
@@ -46,4 +50,24 @@ type sentReceipt struct {
 	to               *host
 	packet           string // its own message ID
 	answers, outcome string
+	prekey           string // that is unknown, "" for none
+}
+
+// passage is a packet as it was sent.
+type passage struct {
+	at     int64
+	prekey string
+}
+
+// inTime reports whether some packet of a message was in the window of a
+// receiver at now (06#receive-pipeline step 5).
+func inTime(list []passage, now int64) bool {
+	return slices.ContainsFunc(list, func(p passage) bool {
+		return p.at >= now-wire.OfflineWindowSeconds && p.at <= now+wire.TimestampWindowSeconds
+	})
+}
+
+// allInTime reports whether all were.
+func allInTime(list []passage, now int64) bool {
+	return !slices.ContainsFunc(list, func(p passage) bool { return !inTime([]passage{p}, now) })
 }

@@ -9,23 +9,27 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 
+	"github.com/ace-toolkit/ace/core/packet"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // call is one request of a host to a relay.
 type call struct {
-	ctx    context.Context
-	from   *host
-	to     *relay
-	method string
-	url    *url.URL
-	header http.Header
-	body   []byte
-	issues []byte // the permit that the packet of a send carries to its recipient
-	peer   string // that recipient, an ACE ID
+	ctx     context.Context
+	from    *host
+	to      *relay
+	method  string
+	url     *url.URL
+	header  http.Header
+	body    []byte
+	issues  []byte // the permit that the packet of a send carries to its recipient
+	peer    string // that recipient, an ACE ID
+	message string // the message of the Outbox that it attempts, "" for none
+	answers string // the message that its receipt answers, "" for none
 }
 
 func (c *call) String() string {
@@ -68,6 +72,10 @@ func (w *world) carry(c *call) (*http.Response, error) {
 		return nil, errNetwork
 	}
 	w.checkCall(c)
+	if c.message != "" {
+		h.posting[c.message] = true
+		delete(h.retryAfter, c.message)
+	}
 	h.requests++
 	if !w.calm && w.chance(w.plan.weather.rival) {
 		h.rival()
@@ -75,25 +83,60 @@ func (w *world) carry(c *call) (*http.Response, error) {
 	if h.requests == h.dieBefore {
 		w.note("   %s: the host dies first", c)
 		h.die()
+		delete(h.posting, c.message)
 		return nil, errNetwork
 	}
 	res, err := w.pass(c)
 	if h.requests == h.dieAfter {
 		w.note("   %s: the host dies before the answer", c)
 		h.die()
+		delete(h.posting, c.message)
 		return nil, errNetwork
 	}
-	if c.issues != nil && err == nil && accepted(res) {
-		h.issued[c.peer] = c.issues
-	}
+	h.answered(c, res, err)
 	return res, err
 }
 
-// accepted reports whether a relay has taken a send.
-func accepted(res *http.Response) bool {
-	body, err := io.ReadAll(res.Body)
-	res.Body = io.NopCloser(bytes.NewReader(body))
-	return err == nil && res.StatusCode == http.StatusOK && bytes.Contains(body, []byte(`"ok":true`))
+// answered keeps account of what a host has learned from an answer.
+func (h *host) answered(c *call, res *http.Response, err error) {
+	delete(h.posting, c.message)
+	if c.url.Path == "/v1/listen" {
+		return
+	}
+	var body []byte
+	if err == nil {
+		if body, err = io.ReadAll(res.Body); err != nil {
+			h.w.t.Fatal(err)
+		}
+		res.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	ok := err == nil && res.StatusCode == http.StatusOK
+	accepted := ok && bytes.Contains(body, []byte(`"ok":true`))
+	if c.issues != nil && accepted {
+		h.issued[c.peer] = c.issues
+	}
+	if c.answers != "" {
+		transient := err != nil || res.StatusCode == 429 || res.StatusCode >= 500 || ok && !accepted
+		h.receipted[c.answers] = !transient
+	}
+	if c.message != "" && err == nil && res.StatusCode == 429 {
+		h.retryAfter[c.message], _ = strconv.ParseInt(res.Header.Get("Retry-After"), 10, 64)
+	}
+	if peer, found := strings.CutPrefix(c.url.Path, "/v1/descriptor/"); found && ok && c.method == http.MethodGet {
+		h.learned(peer, body)
+	}
+}
+
+// learned notes the log that a lookup has shown.
+func (h *host) learned(peer string, body []byte) {
+	v, err := wire.Parse(body, wire.MaxJSONDepth)
+	if err != nil || peer == h.id.ACEID() {
+		return
+	}
+	log, _ := v.Get("kel")
+	if state, err := h.w.kels.Verify(log, h.clock()); err == nil {
+		h.lookups[peer] = state
+	}
 }
 
 // pass takes a request through the network.
@@ -182,6 +225,15 @@ func (w *world) serve(c *call) *http.Response {
 	return res
 }
 
+// show notes that an entry was shown to a host, which then has a receipt to send.
+func (h *host) show(e relayapi.Entry) {
+	h.shown[e.StreamID] = e.Packet
+	h.fetches[strings.Clone(e.StreamID)]++ // not with the page
+	if p, err := packet.DecodeValue(e.Packet); err == nil {
+		delete(h.receipted, p.MessageID)
+	}
+}
+
 func (c *call) request() *http.Request {
 	r := httptest.NewRequest(c.method, c.url.String(), bytes.NewReader(c.body))
 	r.Header = c.header.Clone()
@@ -208,8 +260,7 @@ func (w *world) served(c *call, body []byte) {
 		}
 		h.awaited = len(entries) > 0
 		for _, e := range entries {
-			h.shown[e.StreamID] = e.Packet
-			h.fetches[strings.Clone(e.StreamID)]++ // not with the page
+			h.show(e)
 		}
 	case "/v1/unregister":
 		h.unregistered = true

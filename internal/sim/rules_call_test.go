@@ -6,6 +6,7 @@ import (
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/descriptor"
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/packet"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/relayapi"
@@ -39,6 +40,7 @@ func (h *host) checkAck(through string) {
 		if err != nil {
 			return err
 		}
+		times := h.timesShown(through)
 		for id, raw := range h.shown {
 			if wire.CompareStreamIDs(id, through) > 0 {
 				continue
@@ -51,12 +53,41 @@ func (h *host) checkAck(through string) {
 			if err != nil {
 				return err
 			}
+			if m := h.w.sent.byID[p.MessageID]; m != nil && m.from.id.ACEID() == p.From && seen && !settled[id] && times[m.id] == 1 {
+				h.checkReceipted(m)
+			}
 			if !seen && !settled[id] && !settled[p.From+p.MessageID] {
 				h.w.violate("what is acknowledged is settled", "06#receive-pipeline", "%s: %s, the packet %s of %s, is not", h.name, id, p.MessageID, p.From)
 			}
 		}
 		return nil
 	})
+}
+
+// timesShown counts the entries up to one by their messages.
+func (h *host) timesShown(through string) map[string]int {
+	times := map[string]int{}
+	for id, raw := range h.shown {
+		if p, err := packet.DecodeValue(raw); err == nil && wire.CompareStreamIDs(id, through) <= 0 {
+			times[p.MessageID]++
+		}
+	}
+	return times
+}
+
+// checkReceipted: a message that was taken in, or comes again, is not
+// acknowledged before its receipt went out (06#receive-pipeline step 11). A
+// receipt without a route is not sent.
+func (h *host) checkReceipted(m *sentMessage) {
+	w := h.w
+	sent, tried := h.receipted[m.id]
+	switch {
+	case h.excused() || m.from.excused() || m.from.exhausted || h.view.contacts[m.from.id.ACEID()].State != "admitted" || w.anyRotated() || w.anyUnregistered():
+	case !tried:
+		w.violate("a message that was taken in is receipted", "06#receipts", "%s acknowledges %s, and no receipt has left", h.name, m.id)
+	case !sent:
+		w.violate("a receipt that failed for now is sent again", "06#receive-pipeline step 11", "%s acknowledges %s", h.name, m.id)
+	}
 }
 
 // settledIn returns what a store says to have dropped, rejected or given up, by
@@ -79,17 +110,18 @@ func settledIn(tx *store.Tx) (map[string]bool, error) {
 
 // sending is a packet on its way out, with what the sender's store holds.
 type sending struct {
-	h      *host
-	packet *packet.Packet
-	permit *admission.Permit // nil without
-	entry  store.OutboxEntry // zero for receipts and contact packets
-	peer   *descriptor.PublishedAgent
-	held   store.HeldPrekey
-	pinned string // digest of the last pinned event
-	newest []byte // permit held
-	state  string // of the recipient in the admission table
-	source bool   // an own descriptor is held that may go out
-	issues []byte // the permit that the content carries, nil for none
+	h       *host
+	packet  *packet.Packet
+	permit  *admission.Permit // nil without
+	entry   store.OutboxEntry // zero for receipts and contact packets
+	peer    *descriptor.PublishedAgent
+	held    store.HeldPrekey
+	pinned  string // digest of the last pinned event
+	newest  []byte // permit held
+	state   string // of the recipient in the admission table
+	source  bool   // an own descriptor is held that may go out
+	issues  []byte // the permit that the content carries, nil for none
+	answers string // the message that it is a receipt for, "" for none
 }
 
 func (h *host) checkSend(c *call) {
@@ -99,10 +131,12 @@ func (h *host) checkSend(c *call) {
 		return
 	}
 	c.peer = s.packet.To
-	defer func() { c.issues = s.issues }()
+	defer func() { c.issues, c.answers = s.issues, s.answers }()
+	h.w.packets[s.packet.MessageID] = append(h.w.packets[s.packet.MessageID], passage{at: s.packet.Timestamp, prekey: s.packet.Prekey})
 	s.checkSignature()
 	s.checkPermit()
 	if s.entry.MessageID != "" {
+		c.message = s.entry.MessageID
 		s.checkAttempt()
 		s.checkPrekey()
 		s.checkRetry()
@@ -220,6 +254,8 @@ func (s *sending) checkAttempt() {
 		s.violate("an expired message is not sent", "06#outbox-sender", "first attempt at %d", e.FirstAttemptAt)
 	case now < e.NextAttemptAt:
 		s.violate("a retry waits for its time", "06#outbox-sender", "%d s early", e.NextAttemptAt-now)
+	case s.h.posting[e.MessageID]:
+		s.violate("one attempt at a time", "06#outbox-sender", "another one is under way")
 	case e.ClaimedUntil <= now:
 		s.violate("an attempt is claimed", "06#outbox-sender", "until %d", e.ClaimedUntil)
 	}
@@ -265,7 +301,7 @@ func (s *sending) checkRetry() {
 	}
 	if content.Admission != nil {
 		s.issues = content.Admission.Permit.Canonical()
-		s.h.w.proofs[[2]string{s.packet.From, s.packet.To}] = true
+		s.h.w.proofs[[2]string{s.packet.From, s.packet.To}] = append(s.h.w.proofs[[2]string{s.packet.From, s.packet.To}], s.permit)
 	}
 	switch a := content.Admission; {
 	case (a != nil) != (s.state == "admitted" && s.source):
@@ -334,8 +370,12 @@ func (s *sending) open() (content *packet.Content) {
 // permit that ends soon is renewed.
 func (h *host) checkReceipt(s *sending, r *delivery.ReceiptBody) {
 	h.w.count("receipt " + r.Outcome + " " + r.Code)
+	s.answers = strings.Clone(r.MessageID)
+	if has := h.view.message(s.packet.To, r.MessageID); has && r.Outcome == delivery.OutcomeRejected && r.Code != string(fault.UnknownPrekey) {
+		s.violate("what was taken in is not rejected", "06#receive-pipeline step 9", "%s is, with %s", r.MessageID, r.Code)
+	}
 	h.w.receipts = append(h.w.receipts, sentReceipt{
-		from: h.id.ACEID(), to: h.w.other(s.packet.To), outcome: r.Outcome,
+		from: h.id.ACEID(), to: h.w.other(s.packet.To), outcome: r.Outcome, prekey: strings.Clone(r.Prekey),
 		packet: strings.Clone(s.packet.MessageID), answers: strings.Clone(r.MessageID), // not with the request
 	})
 	h.read(func(tx *store.Tx) error {

@@ -46,6 +46,11 @@ var rules = []rule{
 	{"prekey seeds are deleted in time", "04#prekey", prekeysEnd},
 	{"a packet is dropped for a reason", "06#receive-pipeline", droppedForAReason},
 	{"an entry is given up after MAX_FETCH_ATTEMPTS", "06#receive-pipeline", quarantineIsLate},
+	{"a message is taken in within its time", "06#receive-pipeline step 5", takenInTime},
+	{"what a lookup shows is pinned", "01#pinning", lookupsPin},
+	{"a block decision outranks the one before", "05#blocks", revisionsRise},
+	{"a held prekey that is unknown is dropped", "06#outbox-sender", unknownIsDropped},
+	{"an offered prekey that was used is offered no more", "04#peer-prekeys", offersMove},
 	{"a full receiver holds", "06#receive-pipeline step 10", fullHolds},
 	{"an issued permit is on record", "05#delivery-permits", issuedIsRecorded},
 	{"a thread is a run of its table", "commerce#parties-and-roles", threadsRun},
@@ -137,6 +142,7 @@ func delaysGrow(h *host, before, after *view) string {
 		if e.Attempts < 7 {
 			delay = 60 << (e.Attempts - 1)
 		}
+		delay = max(delay, h.retryAfter[e.MessageID])
 		if waits := e.NextAttemptAt - h.clock(); waits < delay || waits > max(delay, maxRetryAfter) {
 			return fmt.Sprintf("%s waits %d s after attempt %d", e.MessageID, waits, e.Attempts)
 		}
@@ -164,14 +170,15 @@ func deliveredWasStored(h *host, _, after *view) string {
 // rejectedForAReason: all that is sent here matches its schema, so that keys
 // which the recipient has lost or deleted are a reason, the rules of profiles,
 // and nothing else.
-func rejectedForAReason(h *host, _, after *view) string {
+func rejectedForAReason(h *host, before, after *view) string {
 	for _, e := range after.outbox {
 		if e.State != store.Rejected {
 			continue
 		}
-		to := h.w.other(e.Peer)
+		was, to := before.entry(e.MessageID), h.w.other(e.Peer)
 		switch code := e.RemoteCode; {
-		case code == string(fault.UnknownPrekey) && to.excused():
+		case was != nil && was.State == store.Rejected:
+		case code == string(fault.UnknownPrekey) && to.excused() && !e.PrekeyIsPeer && (was == nil || was.State == store.Pending) && h.missed(e):
 		case shortType(e.Type) != "" && slices.Contains(ofTrade, code): // see tradesRejected
 		case e.Type == delegation.MessageType && code == string(fault.InvalidBody): // see droppedForAReason
 		default:
@@ -180,6 +187,85 @@ func rejectedForAReason(h *host, _, after *view) string {
 	}
 	return ""
 }
+
+// missed reports whether a receipt says that the prekey of the latest attempt is
+// unknown: those for earlier ones are late (06#outbox-sender).
+func (h *host) missed(e store.OutboxEntry) bool {
+	return slices.ContainsFunc(h.w.receipts, func(r sentReceipt) bool {
+		return r.to == h && r.answers == e.MessageID && r.prekey == e.Prekey
+	})
+}
+
+// unknownIsDropped: a receipt that was taken in and says that the peer prekey of
+// the latest attempt is unknown takes that from the held keys.
+func unknownIsDropped(h *host, before, after *view) string {
+	for _, r := range h.w.receipts {
+		e := before.entry(r.answers)
+		if r.to != h || r.prekey == "" || e == nil || e.State != store.Pending || e.Prekey != r.prekey || !e.PrekeyIsPeer {
+			continue
+		}
+		_, was := before.seen[received{r.from, r.packet}]
+		if _, is := after.seen[received{r.from, r.packet}]; is && !was && after.heldKey[r.from] == r.prekey {
+			return fmt.Sprintf("%.8s of %s", r.prekey, r.from)
+		}
+	}
+	return ""
+}
+
+// offersMove: a packet that was taken in and came to the offered key of its
+// sender has made it the key in use.
+func offersMove(h *host, before, after *view) string {
+	for key := range after.seen {
+		if _, was := before.seen[key]; was {
+			continue
+		}
+		for _, p := range h.w.packets[key.id] {
+			for _, k := range after.prekeys[key.from] {
+				if k.ID == p.prekey && k.Slot == store.SlotOffered && len(h.w.packets[key.id]) == 1 {
+					return fmt.Sprintf("%.8s, which opened %s of %s", k.ID, key.id, key.from)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func takenInTime(h *host, before, after *view) string {
+	for key := range after.seen {
+		if _, was := before.seen[key]; !was && !inTime(h.w.packets[key.id], h.clock()) {
+			return key.id
+		}
+	}
+	return ""
+}
+
+// lookupsPin: a lookup that was answered leaves the log it showed pinned, unless
+// what is pinned supersedes it.
+func lookupsPin(h *host, _, after *view) string {
+	for peer, shown := range h.lookups {
+		is := after.pins[peer]
+		if is != nil && !supersedes(is.Events(), shown.Events()) {
+			return fmt.Sprintf("of %s up to %d, and up to %d was shown", peer, is.Seq(), shown.Seq())
+		}
+	}
+	return ""
+}
+
+// revisionsRise: also at least to the clock, so that a decision outranks those of
+// a store that was lost.
+func revisionsRise(h *host, before, after *view) string {
+	for peer, is := range after.blocks {
+		was, ok := before.blocks[peer]
+		decided := !ok || was.Blocked != is.Blocked || was.Revision != is.Revision
+		if decided && (is.Revision <= was.Revision || is.Revision < h.clock()-maxSlow) {
+			return fmt.Sprintf("%+v after %+v", is, was)
+		}
+	}
+	return ""
+}
+
+// maxSlow is how much time may pass within a step.
+const maxSlow = 6000
 
 // maxClaim is how long a process that has died keeps others from an attempt.
 const maxClaim = 120
@@ -255,12 +341,15 @@ func seenLeaves(_ *host, before, after *view) string {
 	return ""
 }
 
-func horizonsRise(_ *host, before, after *view) string {
+func horizonsRise(h *host, before, after *view) string {
 	if after.horizon < before.horizon {
 		return fmt.Sprintf("H goes from %d to %d", before.horizon, after.horizon)
 	}
-	for peer, h := range before.horizons {
-		if max(after.horizon, after.horizons[peer]) < h {
+	if floor := h.clock() - 2*wire.OfflineWindowSeconds; after.horizon > max(before.horizon, floor) {
+		return fmt.Sprintf("H is %d s above the floor", after.horizon-floor)
+	}
+	for peer, was := range before.horizons {
+		if max(after.horizon, after.horizons[peer]) < was {
 			return fmt.Sprintf("H[%s] goes back", peer)
 		}
 	}
@@ -285,13 +374,21 @@ func admissionChanges(h *host, before, after *view) string {
 		case is == was:
 		case is.State == "pending" && is.ExpiresAt != is.Since+wire.OfflineWindowSeconds:
 			return fmt.Sprintf("%s is pending for %d s", peer, is.ExpiresAt-is.Since)
-		case is.State == "admitted" && was.State == "" && !h.shape.obliges && !h.w.proofs[[2]string{peer, h.id.ACEID()}]:
+		case is.State == "admitted" && (was.State == "" || was.ExpiresAt <= is.Since) && !h.shape.obliges && !h.proved(peer):
 			return fmt.Sprintf("%s was a stranger and is admitted without a decision", peer)
 		case is.State != "admitted" && is.State != "pending":
 			return fmt.Sprintf("%s is %q", peer, is.State)
 		}
 	}
 	return ""
+}
+
+// proved reports whether a peer has sent a permit of this host that its log
+// verifies (05#admission-recovery step 2).
+func (h *host) proved(peer string) bool {
+	return slices.ContainsFunc(h.w.proofs[[2]string{peer, h.id.ACEID()}], func(p *admission.Permit) bool {
+		return p.Verify(h.id.State(), h.id.ACEID(), peer, p.IssuedAt) == nil
+	})
 }
 
 // blockedIsDropped: nothing of a blocked peer is taken in, and no request of it
@@ -303,6 +400,9 @@ func blockedIsDropped(h *host, before, after *view) string {
 		}
 		if slices.ContainsFunc(after.requests, func(q store.Request) bool { return q.Peer == peer }) {
 			return "a request of " + peer + " is held"
+		}
+		if after.heldKey[peer] != "" {
+			return "a prekey of " + peer + " is held"
 		}
 		if before.contacts[peer] != is {
 			continue
@@ -462,8 +562,14 @@ func droppedForAReason(h *host, before, after *view) string {
 	for _, a := range after.audits[min(len(before.audits), len(after.audits)):] {
 		h.w.count(a.Outcome + " " + a.Code)
 		switch fault.Code(a.Code) {
-		case fault.StaleTimestamp, fault.NotPermitted:
-			continue
+		case fault.StaleTimestamp:
+			if !allInTime(h.w.packets[a.MessageID], a.At) {
+				continue
+			}
+		case fault.NotPermitted:
+			if !h.admits(a.Peer, before, after) || h.w.anyRotated() {
+				continue
+			}
 		case fault.UnknownPrekey:
 			continue // see checkReceipt
 		case fault.InvalidAuthorization:
@@ -495,6 +601,11 @@ func droppedForAReason(h *host, before, after *view) string {
 	return ""
 }
 
+// admits reports whether a peer was admitted before and after a step.
+func (h *host) admits(peer string, before, after *view) bool {
+	return !h.deciding && before.contacts[peer].State == "admitted" && after.contacts[peer].State == "admitted"
+}
+
 func (w *world) anyRotated() bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.rotated })
 }
@@ -506,6 +617,9 @@ func (w *world) anyUnregistered() bool {
 func quarantineIsLate(h *host, before, after *view) string {
 	for _, q := range after.quarantine[min(len(before.quarantine), len(after.quarantine)):] {
 		h.w.count("quarantined " + q.Code)
+		if q.Code == string(fault.ReceiverCapacity) {
+			return q.StreamID + " was given up for lack of capacity"
+		}
 		if n := h.fetches[q.StreamID]; n < wire.MaxFetchAttempts {
 			return fmt.Sprintf("%s was given up after %d fetches", q.StreamID, n)
 		}

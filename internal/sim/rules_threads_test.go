@@ -183,15 +183,27 @@ func sameEntry(a, b store.ThreadEntry) bool {
 }
 
 // unknownOutcome reports whether a message between two hosts in a thread has
-// expired, which frees its thread without a change.
+// expired, which frees its thread without a change, or was judged twice: one
+// that is rejected is not recorded as seen, and the next attempt of it, which may
+// be on its way already, can be taken in. The first receipt ends it all the same.
 func (w *world) unknownOutcome(a, b *host, thread string) bool {
 	return slices.ContainsFunc(w.sent.list, func(m *sentMessage) bool {
 		if m.thread != thread || !(m.from == a && m.to == b.id.ACEID() || m.from == b && m.to == a.id.ACEID()) {
 			return false
 		}
 		e := m.from.view.entry(m.id)
-		return m.expired || e == nil || e.State == store.Expired
+		return m.expired || w.judgedTwice(m) || e == nil || e.State == store.Expired
 	})
+}
+
+func (w *world) judgedTwice(m *sentMessage) bool {
+	outcomes := map[string]bool{}
+	for _, r := range w.receipts {
+		if r.answers == m.id {
+			outcomes[r.outcome] = true
+		}
+	}
+	return len(outcomes) > 1
 }
 
 // fullHolds: a receiver takes in no more than it has room for.

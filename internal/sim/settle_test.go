@@ -144,6 +144,9 @@ func (w *world) hopeful() (list []*sentMessage) {
 		if m.kind != profile.TextType || to.recovered && !m.from.knows(to) || m.from.recovered && !to.knows(m.from) {
 			continue // a rule may reject it, or one of the two does not know the other any more
 		}
+		if m.from.exhausted {
+			continue // receipts may go to a prekey that it has deleted, until their sender looks it up
+		}
 		if to.mayHaveForgottenBlock(m.from) || m.from.mayHaveForgottenBlock(to) {
 			continue
 		}

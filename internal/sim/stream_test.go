@@ -204,8 +204,6 @@ func (s *stream) showEvent(event string) error {
 	if err != nil {
 		return fmt.Errorf("%q: %w", event, err)
 	}
-	h := s.call.from
-	h.shown[e.StreamID] = e.Packet
-	h.fetches[strings.Clone(e.StreamID)]++
+	s.call.from.show(e)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -27,7 +28,8 @@ type view struct {
 	audits     []store.Audit
 	quarantine []store.Quarantined
 	threads    map[threadKey]bargain
-	prekeyHeld map[string]bool // peers whose prekey is held
+	heldKey    map[string]string // ID of the prekey held, by peer
+	blocks     map[string]store.Block
 }
 
 func (v *view) entry(id string) *store.OutboxEntry {
@@ -39,11 +41,16 @@ func (v *view) entry(id string) *store.OutboxEntry {
 	return nil
 }
 
+// message reports whether a message of a peer was taken in.
+func (v *view) message(peer, id string) bool {
+	return slices.ContainsFunc(v.messages, func(m store.Message) bool { return m.Peer == peer && m.MessageID == id })
+}
+
 func (h *host) load() *view {
 	v := &view{
 		contacts: map[string]store.Contact{}, pins: map[string]*kel.State{}, held: map[string]store.Permit{}, issued: map[string]store.Permit{},
 		prekeys: map[string][]store.Prekey{}, seen: map[received]store.Seen{}, horizons: map[string]int64{},
-		threads: map[threadKey]bargain{}, prekeyHeld: map[string]bool{},
+		threads: map[threadKey]bargain{}, heldKey: map[string]string{}, blocks: map[string]store.Block{},
 	}
 	h.read(func(tx *store.Tx) error {
 		var failures []error
@@ -111,8 +118,19 @@ func (h *host) loadPeer(tx *store.Tx, v *view, peer string) (err error) {
 	if v.issued[peer], _, err = tx.Permit(peer, store.PermitIssued); err != nil {
 		return err
 	}
-	if _, v.prekeyHeld[peer], err = tx.HeldPrekey(peer); err != nil {
+	held, ok, err := tx.HeldPrekey(peer)
+	if err != nil {
 		return err
+	}
+	if ok {
+		v.heldKey[peer] = suite.Hex256(held.PublicKey)
+	}
+	block, ok, err := tx.Block(peer)
+	if err != nil {
+		return err
+	}
+	if ok {
+		v.blocks[peer] = block
 	}
 	v.prekeys[peer], err = tx.Prekeys(peer)
 	return err

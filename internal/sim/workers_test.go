@@ -113,15 +113,14 @@ func (p *progress) run(n, of int, first uint64) {
 		p.t.Errorf("share %d: %v", n, err)
 		return
 	}
-	rest := p.read(out)
+	p.read(out)
 	if err := again.Wait(); err != nil {
-		p.t.Errorf("share %d: %v\n%s", n, err, rest)
+		p.t.Errorf("share %d: %v, for what it has said above", n, err)
 	}
 }
 
-// read takes the news out of what a share says and returns the rest.
-func (p *progress) read(out io.Reader) string {
-	var rest strings.Builder
+// read takes the news out of what a share says and passes on the rest at once.
+func (p *progress) read(out io.Reader) {
 	lines := bufio.NewReader(out)
 	for {
 		line, err := lines.ReadString('\n')
@@ -129,11 +128,11 @@ func (p *progress) read(out io.Reader) string {
 		switch {
 		case ok:
 			p.take(told)
-		default:
-			rest.WriteString(line)
+		case strings.TrimSpace(line) != "PASS":
+			fmt.Fprint(os.Stderr, line)
 		}
 		if err != nil {
-			return rest.String()
+			return
 		}
 	}
 }

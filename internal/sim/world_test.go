@@ -11,6 +11,7 @@ import (
 	"testing/cryptotest"
 	"testing/synctest"
 
+	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/kel"
 )
 
@@ -27,14 +28,15 @@ type world struct {
 	sent        *ledger
 	step        int // the step that is played
 	rand        *rand.Rand
-	calm        bool               // no faults any more
-	blocks      bool               // somebody has blocked another
-	proofs      map[[2]string]bool // who sent whom what a recovery takes, by ACE ID
+	calm        bool                              // no faults any more
+	blocks      bool                              // somebody has blocked another
+	proofs      map[[2]string][]*admission.Permit // who sent whom what a recovery takes, by ACE ID
 	parted      map[[2]int]bool
 	late        []*call // requests that the network holds back
 	receipts    []sentReceipt
 	invitations []invitation
-	streams     []*stream // that are open
+	packets     map[string][]passage // by message ID
+	streams     []*stream            // that are open
 	trace       []string
 	broken      *violation
 	counted     map[string]int
@@ -98,7 +100,7 @@ func (w *world) playAll() {
 func newWorld(t *testing.T, p plan) *world {
 	w := &world{
 		t: t, ctx: t.Context(), dir: scratch(t), plan: p, now: dawn, kels: kel.NewCache(64), sent: newLedger(),
-		parted: map[[2]int]bool{}, proofs: map[[2]string]bool{}, counted: map[string]int{},
+		parted: map[[2]int]bool{}, proofs: map[[2]string][]*admission.Permit{}, packets: map[string][]passage{}, counted: map[string]int{},
 	}
 	for i := range shapes[p.shape].relays {
 		w.relays = append(w.relays, &relay{w: w, n: i, dir: filepath.Join(w.dir, fmt.Sprintf("relay%d", i))})
