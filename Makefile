@@ -55,8 +55,7 @@ soak:
 	go test ./internal/crash -count=1 -run 'TestSoak$$' -minutes $(MINUTES) -seed $(SEED) -timeout 0 -v
 
 # Simulated worlds of endpoints and relays, on all cores; SEEDS=100000 for a long
-# round, which says each minute how far it is,
-# SEED=n SEEDS=1 to see one again.
+# round, which says each minute how far it is, SEED=n SEEDS=1 to see one again.
 SEEDS ?= 1000
 sim:
 	go test ./internal/sim -count=1 -run 'TestSim$$' -seeds $(SEEDS) -seed $(SEED) -timeout 0 -v

@@ -53,6 +53,9 @@ type Config struct {
 	// Card is what the card record says: Handle, Card, Pay, ERC8004, Contact
 	// ("open" or, by default, "closed") and Listed. The endpoint sets the rest.
 	Card descriptor.CardRecord
+	// Ext is what the descriptor says in ext, by profile ID, null for nothing
+	// (04#extensions). A credential in it is left out once its time is over.
+	Ext wire.Value
 	// Loopback allows http and relays on loopback, also those of descriptors:
 	// for development.
 	Loopback bool
@@ -63,6 +66,9 @@ type Config struct {
 	// Transport carries requests to relays in place of connections, for tests
 	// without a network: see [relayclient.Config].
 	Transport http.RoundTripper
+	// Trace is told of each HTTP attempt, from several goroutines at once: see
+	// [relayclient.Exchange].
+	Trace     func(relayclient.Exchange)
 	ReceiveBy string // what the receive lock tells others, such as the command line
 	// Capacity bounds the messages not yet marked as handled: with so many, nothing
 	// more is consumed from the inbox (06#receive-pipeline step 10). 0: 100,000.
@@ -113,7 +119,7 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 		return nil, err
 	}
 	e.client = relayclient.New(relayclient.Config{
-		Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}, Transport: c.Transport,
+		Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}, Transport: c.Transport, Trace: c.Trace,
 	})
 	e.net = &relayNet{client: e.client, home: c.Relay}
 	e.node, err = delivery.New(ctx, delivery.Config{

@@ -13,6 +13,8 @@ const (
 	EventContact        = "contact" // the admission table changed
 	EventDropped        = "dropped"
 	EventConnection     = "connection"
+	EventBacklog        = "backlog"
+	EventCursor         = "cursor"
 )
 
 // Event is what Pull and Listen report, in order, after it is durable. The
@@ -25,6 +27,8 @@ type Event struct {
 	Contact    *Contact
 	Dropped    *DroppedEvent
 	Connection *ConnectionEvent
+	Backlog    *BacklogEvent
+	Cursor     string // of an EventCursor: the stream ID through which the inbox is processed
 }
 
 // ReceiptEvent tells of a receipt that ended a message.
@@ -42,6 +46,16 @@ type ConnectionEvent struct {
 	State     string // connected or reconnecting
 	InSeconds int64  // until the next try
 	Reason    string
+}
+
+// BacklogEvent tells of the inbox as a Listen finds it, before anything else, once
+// it has read its first page.
+type BacklogEvent struct {
+	// Cursor is the stream ID through which an earlier Listen or Pull that ended in
+	// good order processed the inbox, "" for none.
+	Cursor  string
+	Waiting int  // entries on the first page of the inbox
+	More    bool // the page is full, so that more may wait
 }
 
 // eventsOf returns what a result is to be told as. What was stored a moment ago

@@ -70,7 +70,7 @@ func (f *NewKeyEffects) addClosed(tx *store.Tx, peer, own string) error {
 	if err != nil {
 		return err
 	}
-	if known {
+	if known = known && kept.Raw != nil; known {
 		card, err := descriptor.DecodeStoredCard(kept.Raw)
 		if err != nil {
 			return err

@@ -32,6 +32,9 @@ type PublishOptions struct {
 	// not signed and that peers may have seen, 0 for none: what is published is
 	// issued later.
 	After int64
+	// Unasked says that the owner has not asked for it: then an identity that was
+	// unregistered stays so.
+	Unasked bool
 }
 
 // Published is what a Publish did, and what stands afterwards.
@@ -46,12 +49,16 @@ type Published struct {
 
 // Publish registers the identity at its home relay on demand and publishes its
 // descriptor and card record where they are missing there or changed, and a
-// descriptor with less than half of its life left. Codes: identity_unavailable,
-// invalid_argument (fields that no verifier accepts), storage_failed, and those
-// of 07#client-rules.
+// descriptor with less than half of its life left. It ends what
+// [Endpoint.Unregister] began, unless it is Unasked: then the error is
+// [ErrWithdrawn]. Codes: identity_unavailable, invalid_argument (fields that no
+// verifier accepts), storage_failed, and those of 07#client-rules.
 func (e *Endpoint) Publish(ctx context.Context, o PublishOptions) (Published, error) {
 	now, err := e.now()
 	if err != nil {
+		return Published{}, err
+	}
+	if err := e.mayPublish(ctx, o); err != nil {
 		return Published{}, err
 	}
 	p := &publication{Endpoint: e, now: now, force: o.Force, newPrekey: o.Prekey, after: o.After, done: Published{Relay: e.config.Relay, Handle: e.handle()}}
@@ -65,6 +72,20 @@ func (e *Endpoint) Publish(ctx context.Context, o PublishOptions) (Published, er
 		return p.done, err
 	}
 	return p.done, e.store.Scrub(ctx)
+}
+
+// mayPublish looks whether the owner has unregistered the identity, and takes a
+// publication that is asked for as the end of that.
+func (e *Endpoint) mayPublish(ctx context.Context, o PublishOptions) error {
+	if !o.Unasked {
+		_, err := e.withdraw(ctx, false)
+		return err
+	}
+	withdrawn, err := e.Withdrawn(ctx)
+	if err == nil && withdrawn {
+		err = errWithdrawn()
+	}
+	return err
 }
 
 // handle returns the own handle address, "" without one.
@@ -147,10 +168,16 @@ func (e *Endpoint) onceRegistered(ctx context.Context, now int64, f func() error
 }
 
 // register registers the identity at its home relay. Registrations have strictly
-// increasing timestamps, across processes (07#registration step 6).
-func (e *Endpoint) register(ctx context.Context, now int64) (status relayapi.Status, err error) {
+// increasing timestamps, across processes (07#registration step 6). Code:
+// not_registered for an identity that its owner has taken from the relay.
+func (e *Endpoint) register(ctx context.Context, now int64) (relayapi.Status, error) {
+	return e.registerWith(ctx, now, false)
+}
+
+// registerWith is register, toEnd for a registration that is to end at once.
+func (e *Endpoint) registerWith(ctx context.Context, now int64, toEnd bool) (status relayapi.Status, err error) {
 	for _, ahead := range conflictSteps {
-		at, err := e.nextRegistration(ctx, now+ahead)
+		at, err := e.reserveTimestamp(ctx, now+ahead, toEnd)
 		if err != nil {
 			return "", err
 		}
@@ -165,9 +192,16 @@ func (e *Endpoint) register(ctx context.Context, now int64) (status relayapi.Sta
 	return "", err
 }
 
-// nextRegistration reserves a timestamp for a registration.
-func (e *Endpoint) nextRegistration(ctx context.Context, now int64) (at int64, err error) {
+// reserveTimestamp reserves a timestamp for a registration or its end.
+func (e *Endpoint) reserveTimestamp(ctx context.Context, now int64, toEnd bool) (at int64, err error) {
 	err = e.store.Update(ctx, func(tx *store.Tx) error {
+		withdrawn, err := tx.Withdrawn()
+		if err == nil && withdrawn && !toEnd {
+			err = errWithdrawn()
+		}
+		if err != nil {
+			return err
+		}
 		last, ok, err := tx.Registration(e.config.Relay)
 		if err != nil {
 			return err
@@ -243,7 +277,7 @@ func (p *publication) prepareDescriptor(tx *store.Tx, served int64) (agent *desc
 	}
 	previous := p.previous(own, served)
 	agent, err = descriptor.Build(p.config.Identity, descriptor.Fields{
-		ExpiresAt: p.expiry(previous), Relays: []string{p.config.Relay}, Prekey: key, Profiles: p.listed(),
+		ExpiresAt: p.expiry(previous), Relays: []string{p.config.Relay}, Prekey: key, Profiles: p.listed(), Ext: p.ext(p.now),
 	}, p.now, previous, p.options())
 	if err != nil {
 		return nil, false, err
@@ -261,7 +295,7 @@ func (p *publication) expiry(previous int64) int64 {
 func (p *publication) stands(a *descriptor.PublishedAgent) bool {
 	return a.Usable(p.now, p.config.Identity.State()) && !tooEarly(a.IssuedAt, p.now) &&
 		2*(a.ExpiresAt-p.now) >= a.ExpiresAt-a.IssuedAt &&
-		slices.Equal(a.Relays, []string{p.config.Relay}) && slices.Equal(a.Profiles, p.listed())
+		slices.Equal(a.Relays, []string{p.config.Relay}) && slices.Equal(a.Profiles, p.listed()) && a.Ext.Equal(p.ext(p.now))
 }
 
 // prekey returns the public key of the current prekey, a new one when it has
@@ -422,7 +456,7 @@ func (e *Endpoint) ensurePublished(ctx context.Context, now int64) error {
 	if err != nil || stands {
 		return err
 	}
-	_, err = e.Publish(ctx, PublishOptions{})
+	_, err = e.Publish(ctx, PublishOptions{Unasked: true})
 	return err
 }
 

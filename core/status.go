@@ -33,6 +33,8 @@ type Status struct {
 	Unhandled         int
 	OutboxPending     int
 	Requests          int
+	Withdrawn         bool // the owner has unregistered the identity
+	UnconfirmedBlocks int  // decisions that the relay has not answered yet
 	Warnings          []string
 }
 
@@ -75,6 +77,14 @@ func (s *Status) count(tx *store.Tx, now int64) error {
 		return err
 	}
 	s.Requests = len(requests)
+	if s.Withdrawn, err = tx.Withdrawn(); err != nil {
+		return err
+	}
+	unsettled, err := tx.UnsettledBlocks(s.Relay)
+	if err != nil {
+		return err
+	}
+	s.UnconfirmedBlocks = len(unsettled)
 	own, ok, err := tx.Own(store.OwnDescriptor)
 	if err != nil || !ok || own.Relay == "" {
 		return err
@@ -112,15 +122,20 @@ func (s *Status) warn(now int64, usable bool, o StatusOptions) {
 		add("the signing key ends in %d days", (s.UsableUntil-now)/86400)
 	}
 	switch {
+	case s.Withdrawn:
+		add("the identity is unregistered: nobody can reach it until it is published again")
 	case s.DescriptorExpires == 0:
 		add("nothing is published yet: peers cannot find this identity")
 	case s.DescriptorExpires <= now:
 		add("the published descriptor has expired: peers cannot reach this identity until it is published again")
 	}
+	if s.UnconfirmedBlocks > 0 && s.Relay != "" {
+		add("the relay has not confirmed %d of your decisions to block or unblock: until the next upkeep it goes by the ones before", s.UnconfirmedBlocks)
+	}
 	if !o.Offline && !s.Reachable {
 		add("the relay does not answer")
 	}
-	if !o.Offline && s.Reachable && !s.Registered {
+	if !o.Offline && s.Reachable && !s.Registered && !s.Withdrawn {
 		add("the identity is not registered at its relay")
 	}
 }

@@ -85,7 +85,10 @@ func (e *Endpoint) drain(ctx context.Context, max int, on func(Event)) (PullRepo
 		report.add(r)
 		e.tell(ctx, r, on)
 	}
-	pulled, err := e.pullRegistered(ctx, max, observe)
+	pulled, err := e.pullRegistered(ctx, delivery.Pulling{Since: streamStart, Max: max, Clock: e.config.Clock, On: observe})
+	if keepErr := e.keepCursor(ctx, pulled.Since); err == nil {
+		err = keepErr
+	}
 	report.Fetched = pulled.Fetched
 	report.Held = pulled.Last == delivery.Hold
 	report.Retrying = pulled.Last == delivery.Retry
@@ -94,15 +97,34 @@ func (e *Endpoint) drain(ctx context.Context, max int, on func(Event)) (PullRepo
 
 // pullRegistered pulls, and once more after a registration when the relay needs
 // one.
-func (e *Endpoint) pullRegistered(ctx context.Context, max int, on func(delivery.Result)) (delivery.Report, error) {
-	pulled, err := e.node.Pull(ctx, streamStart, max, e.config.Clock, on)
+func (e *Endpoint) pullRegistered(ctx context.Context, p delivery.Pulling) (delivery.Report, error) {
+	pulled, err := e.node.Pull(ctx, p)
 	if !needsRegistration(err) {
 		return pulled, err
 	}
 	if err := e.registerAgain(ctx); err != nil {
 		return pulled, err
 	}
-	return e.node.Pull(ctx, streamStart, max, e.config.Clock, on)
+	return e.node.Pull(ctx, p)
+}
+
+// cursor returns the stream ID through which an earlier pull or listener processed
+// the inbox, "" for none.
+func (e *Endpoint) cursor(ctx context.Context) (at string, err error) {
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		at, err = tx.InboxCursor(e.config.Relay)
+		return err
+	})
+	return at, err
+}
+
+// keepCursor notes through which stream ID the inbox is processed. It is for
+// people alone: the relay keeps what it needs itself.
+func (e *Endpoint) keepCursor(ctx context.Context, since string) error {
+	if since == streamStart || since == "" {
+		return nil
+	}
+	return e.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error { return tx.SetInboxCursor(e.config.Relay, since) })
 }
 
 func (e *Endpoint) registerAgain(ctx context.Context) error {
@@ -129,13 +151,15 @@ func (e *Endpoint) Listen(ctx context.Context, on func(Event)) error {
 	if ctx.Err() != nil {
 		err = nil
 	}
-	return errors.Join(err, release())
+	return errors.Join(err, e.keepCursor(ctx, l.through), release())
 }
 
 // listening is one Listen.
 type listening struct {
 	*Endpoint
-	on func(Event)
+	on      func(Event)
+	began   bool   // the first page of the inbox is read
+	through string // stream ID of the last entry processed, "" for none
 }
 
 // errRefetch ends a stream at an entry that has to be fetched again.
@@ -164,7 +188,13 @@ func (l *listening) run(ctx context.Context) error {
 }
 
 func (l *listening) follow(ctx context.Context) error {
-	pulled, err := l.node.Pull(ctx, streamStart, 0, l.config.Clock, func(r delivery.Result) { l.tell(ctx, r, l.on) })
+	pulled, err := l.node.Pull(ctx, delivery.Pulling{
+		Since: streamStart, Clock: l.config.Clock, On: func(r delivery.Result) { l.tell(ctx, r, l.on) },
+		Page: func(entries int) { l.begin(ctx, entries) },
+	})
+	if pulled.Since != streamStart {
+		l.processed(pulled.Since)
+	}
 	switch {
 	case err == nil && !pulled.Last.Final():
 		return errRefetch
@@ -175,6 +205,21 @@ func (l *listening) follow(ctx context.Context) error {
 	return l.client.Listen(ctx, l.config.Relay, relayclient.Listener{
 		Since: pulled.Since, Clock: l.config.Clock, Handle: l.handle, Retrying: l.retrying,
 	})
+}
+
+// begin tells, once, what waited.
+func (l *listening) begin(ctx context.Context, entries int) {
+	if l.began {
+		return
+	}
+	l.began = true
+	at, _ := l.cursor(ctx) // it is for people alone
+	l.on(Event{Kind: EventBacklog, Backlog: &BacklogEvent{Cursor: at, Waiting: entries, More: entries == wire.MaxInboxPage}})
+}
+
+func (l *listening) processed(through string) {
+	l.through = through
+	l.on(Event{Kind: EventCursor, Cursor: through})
 }
 
 func (l *listening) handle(ctx context.Context, e relayclient.Event) (processed bool, err error) {
@@ -199,7 +244,10 @@ func (l *listening) take(ctx context.Context, entry delivery.Entry) (processed b
 	}
 	err = l.net.Ack(ctx, page.Through, l.config.Clock())
 	if fault.CodeOf(err).Category() == fault.Transient {
-		err = nil // the next acknowledgement covers this one
+		return true, nil // the next acknowledgement covers this one
+	}
+	if err == nil {
+		l.processed(page.Through)
 	}
 	return err == nil, err
 }

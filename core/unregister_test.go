@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core"
@@ -55,4 +56,66 @@ func TestUnregisterWithANewKey(t *testing.T) {
 	if known, err := a.Unregister(t.Context()); err != nil || !known {
 		t.Errorf("Unregister: %v, %v", known, err)
 	}
+}
+
+// What the owner has taken from the relay comes back with the owner's word only:
+// upkeep, listening, pulling, connecting and blocking register nothing.
+func TestUnregisteredStaysSo(t *testing.T) {
+	r := newRelay(t)
+	alice, bob, carol := newAgent(t, r, descriptor.CardRecord{}), newAgent(t, r, open()), newAgent(t, r, open())
+	carol.publish(false)
+	befriend(alice, bob)
+	ctx := t.Context()
+	if _, err := alice.Unregister(ctx); err != nil {
+		t.Fatal(err)
+	}
+	alice.reopen(func(*core.Config) {})
+	for name, do := range map[string]func() error{
+		"publish unasked": func() error {
+			_, err := alice.Publish(ctx, core.PublishOptions{Unasked: true})
+			return err
+		},
+		"pull":    func() error { _, err := alice.Pull(ctx, 0, nil); return err },
+		"listen":  func() error { return alice.Listen(ctx, func(core.Event) {}) },
+		"connect": func() error { _, err := alice.Connect(ctx, carol.ACEID(), "ace:text:1", ""); return err },
+		"block":   func() error { _, err := alice.Block(ctx, carol.ACEID()); return err },
+	} {
+		if err := do(); !errors.Is(err, core.ErrWithdrawn) || !errors.Is(err, fault.NotRegistered) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	alice.delegate(r)
+	if report := alice.healthy(); !report.Withdrawn || report.Published.Registered != "" || report.Published.Descriptor {
+		t.Errorf("upkeep did %+v", report)
+	}
+	if _, err := bob.Lookup(ctx, alice.ACEID()); !errors.Is(err, fault.UnknownPeer) {
+		t.Errorf("lookup: %v", err)
+	}
+	s, err := alice.Status(ctx, core.StatusOptions{})
+	if warned := strings.Join(s.Warnings, "\n"); err != nil || s.Registered || !strings.Contains(warned, "unregistered") || !strings.Contains(warned, "not confirmed 1 of") {
+		t.Errorf("status: %+v, %v", s, err)
+	}
+	alice.publish(false)
+	if report := alice.healthy(); report.Withdrawn || report.Blocks != 1 {
+		t.Errorf("upkeep after a publication did %+v", report)
+	}
+	if _, err := bob.Lookup(ctx, alice.ACEID()); err != nil {
+		t.Errorf("lookup: %v", err)
+	}
+}
+
+// A relay that cannot be asked has forgotten nothing: the identity is registered
+// as before.
+func TestUnregisterAtARelayThatIsAway(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, descriptor.CardRecord{})
+	a.publish(false)
+	a.reopen(func(c *core.Config) { c.Transport = &refusingOnce{path: "/v1/unregister"} })
+	if _, err := a.Unregister(t.Context()); !errors.Is(err, fault.RelayUnavailable) {
+		t.Fatalf("unregister: %v", err)
+	}
+	if withdrawn, err := a.Withdrawn(t.Context()); err != nil || withdrawn {
+		t.Errorf("withdrawn: %v, %v", withdrawn, err)
+	}
+	a.healthy()
 }

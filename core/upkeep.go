@@ -23,6 +23,7 @@ type UpkeepReport struct {
 	Permits   int   // permit refreshes sent
 	Relayed   int   // queued messages that a relay took
 	Pruned    int64 // rows removed whose time was over
+	Withdrawn bool  // the owner has unregistered the identity: nothing was published
 	Failures  []UpkeepFailure
 }
 
@@ -43,27 +44,35 @@ type upkeep struct {
 // (05#delivery-permits, Upkeep): it registers and publishes where that is due,
 // registers block decisions that the relay has not confirmed, sends permit
 // refreshes after a new delegation, makes the attempts of the Outbox that are
-// due, and removes what has ended. No step keeps the next from being made; what
-// failed is in the report. The error is the end of ctx or a clock that cannot be
-// read.
+// due, and removes what has ended. For an identity that its owner has unregistered
+// it leaves out all that needs a registration. No step keeps the next from being made; what
+// failed is in the report. The error is the end of ctx, a clock that cannot be
+// read, or storage_failed for a store that cannot be.
 func (e *Endpoint) Upkeep(ctx context.Context) (UpkeepReport, error) {
 	now, err := e.now()
 	if err != nil {
 		return UpkeepReport{}, err
 	}
 	u := &upkeep{publication: publication{Endpoint: e, now: now, done: Published{Relay: e.config.Relay, Handle: e.handle()}}}
+	if u.report.Withdrawn, err = e.Withdrawn(ctx); err != nil {
+		return u.finish(), err
+	}
 	for _, step := range []struct {
-		name string
-		do   func(context.Context) error
+		name       string
+		registered bool // it needs a registration
+		do         func(context.Context) error
 	}{
-		{UpkeepRegistration, u.registerOnDemand},
-		{UpkeepDescriptor, u.publishDescriptor},
-		{UpkeepCard, u.publishCard},
-		{UpkeepBlock, u.registerBlocks},
-		{UpkeepPermit, u.refreshPermits}, // behind the descriptor, which the requests carry
-		{UpkeepOutbox, u.attemptDue},
-		{UpkeepPrune, u.prune},
+		{UpkeepRegistration, true, u.registerOnDemand},
+		{UpkeepDescriptor, true, u.publishDescriptor},
+		{UpkeepCard, true, u.publishCard},
+		{UpkeepBlock, true, u.registerBlocks},
+		{UpkeepPermit, true, u.refreshPermits}, // behind the descriptor, which the requests carry
+		{UpkeepOutbox, false, u.attemptDue},
+		{UpkeepPrune, false, u.prune},
 	} {
+		if step.registered && u.report.Withdrawn {
+			continue
+		}
 		err := step.do(ctx)
 		if ctx.Err() != nil {
 			return u.finish(), ctx.Err()

@@ -138,7 +138,7 @@ func (f *facts) read(tx *store.Tx, id string) (err error) {
 	if err != nil {
 		return err
 	}
-	if ok {
+	if ok && card.Raw != nil {
 		if f.card, err = descriptor.DecodeStoredCard(card.Raw); err != nil {
 			return err
 		}

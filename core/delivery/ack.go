@@ -72,13 +72,25 @@ type Report struct {
 	Last    Outcome // of the last entry processed: Retry and Hold ended the pull early
 }
 
+// Pulling says how to Pull.
+type Pulling struct {
+	Since string // stream ID to begin after
+	Max   int    // most entries to fetch, 0 for all
+	Clock func() int64
+	On    func(Result)      // told of each result
+	Page  func(entries int) // told of each page before it is processed; may be nil
+}
+
 // Pull processes the inbox to its end, or to the first entry that has to be
-// fetched again, and acknowledges (07#inbox). It fetches at most max entries, 0
-// being all. The report is valid also beside an error.
-func (n *Node) Pull(ctx context.Context, since string, max int, clock func() int64, on func(Result)) (Report, error) {
-	report := Report{Since: since, Last: Delivered}
+// fetched again, and acknowledges (07#inbox). The report is valid also beside an
+// error.
+func (n *Node) Pull(ctx context.Context, p Pulling) (Report, error) {
+	report, max, clock := Report{Since: p.Since, Last: Delivered}, p.Max, p.Clock
 	for max == 0 || report.Fetched < max {
 		entries, err := n.net.Inbox(ctx, report.Since, clock())
+		if err == nil && p.Page != nil {
+			p.Page(len(entries))
+		}
 		if err != nil || len(entries) == 0 {
 			return report, err
 		}
@@ -86,7 +98,7 @@ func (n *Node) Pull(ctx context.Context, since string, max int, clock func() int
 			entries = entries[:min(len(entries), max-report.Fetched)]
 		}
 		report.Fetched += len(entries)
-		page, err := n.ReceivePage(ctx, entries, clock, on)
+		page, err := n.ReceivePage(ctx, entries, clock, p.On)
 		if page.Through != "" {
 			report.Since = page.Through
 			if ackErr := n.net.Ack(ctx, page.Through, clock()); err == nil {

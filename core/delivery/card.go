@@ -60,6 +60,37 @@ func (n *Node) AdoptResolved(ctx context.Context, a descriptor.HandleAddress, se
 	return bundle, err
 }
 
+// AdoptListed is AdoptCard for an entry of the directory of a relay, which may
+// serve as many as it likes: of an identity that is not known here it keeps the
+// horizon alone. Codes: those of AdoptCard.
+func (n *Node) AdoptListed(ctx context.Context, served wire.Value, now int64) (bundle *descriptor.CardBundle, err error) {
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		if bundle, err = n.verifyCard(tx, served, now); err != nil {
+			return err
+		}
+		handle, err := tx.PinnedHandle(bundle.ACEID, bundle.Home)
+		if err != nil {
+			return err
+		}
+		if err := bundle.CheckPinnedHandle(handle); err != nil {
+			return err
+		}
+		kept, _, err := tx.Card(bundle.ACEID)
+		if err != nil || bundle.ACEID == n.id.ACEID() || kept.IssuedAt >= bundle.IssuedAt {
+			return err
+		}
+		pin, err := n.loadPin(tx, bundle.ACEID, now)
+		if err != nil {
+			return err
+		}
+		if pin != nil || kept.Raw != nil {
+			return keepCard(tx, bundle)
+		}
+		return tx.SetCard(bundle.ACEID, store.Card{IssuedAt: bundle.IssuedAt, ClaimsDigest: bundle.ClaimsDigest()})
+	})
+	return bundle, err
+}
+
 // verifyCard verifies a card under what is kept of the identity it names.
 func (n *Node) verifyCard(tx *store.Tx, served wire.Value, now int64) (*descriptor.CardBundle, error) {
 	o := n.verify

@@ -73,7 +73,7 @@ func (n *Node) lookupRelays(ctx context.Context, id string, now int64) (p peer, 
 			}
 		}
 		card, ok, err := tx.Card(id)
-		if err != nil || !ok {
+		if err != nil || !ok || card.Raw == nil {
 			return err
 		}
 		bundle, err := descriptor.DecodeStoredCard(card.Raw)

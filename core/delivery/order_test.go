@@ -102,7 +102,7 @@ func TestOrderOfEffects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := node.Pull(t.Context(), "-", 0, w.clock, func(delivery.Result) {}); err != nil {
+	if _, err := node.Pull(t.Context(), delivery.Pulling{Since: "-", Clock: w.clock, On: func(delivery.Result) {}}); err != nil {
 		t.Fatal(err)
 	}
 	if posts != 1 || acks != 1 || bytes.Equal(alice.slots(bob)[store.SlotInUse], used) {

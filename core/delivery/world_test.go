@@ -216,7 +216,7 @@ func befriend(a, b *endpoint) {
 func (e *endpoint) pull() []delivery.Result {
 	e.t.Helper()
 	var results []delivery.Result
-	_, err := e.node.Pull(e.t.Context(), "-", 0, e.world.clock, func(r delivery.Result) { results = append(results, r) })
+	_, err := e.node.Pull(e.t.Context(), delivery.Pulling{Since: "-", Clock: e.world.clock, On: func(r delivery.Result) { results = append(results, r) }})
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -47,6 +47,10 @@ type Config struct {
 	// connections, is then not applied. Default: nil.
 	Transport http.RoundTripper
 
+	// Trace is told of each HTTP attempt when it has an answer or has failed, also
+	// from several goroutines at once. Default: nil.
+	Trace func(Exchange)
+
 	testOnlyResolve dial.Resolver                                  // nil: the system's
 	testOnlyWait    func(ctx context.Context, seconds int64) error // nil: a timer
 }
@@ -68,6 +72,7 @@ type Client struct {
 	timeout    time.Duration
 	idle       time.Duration
 	wait       func(ctx context.Context, seconds int64) error
+	trace      func(Exchange) // nil: nobody is told
 
 	// Two pools, so that a connection made without the address policy never
 	// carries a request that needs it.
@@ -83,6 +88,7 @@ func New(c Config) *Client {
 		timeout:    failpoint.Silence(orDefault(c.Timeout, defaultTimeout)),
 		idle:       failpoint.Silence(orDefault(c.Idle, defaultIdle)),
 		wait:       wait,
+		trace:      c.Trace,
 	}
 	if c.testOnlyWait != nil {
 		client.wait = c.testOnlyWait

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
@@ -75,13 +76,44 @@ func (c *Client) send(ctx context.Context, relay string, r request, now int64) (
 // the request came. One that has brought a byte of the answer was alive.
 var errDeadConnection = errors.New("the kept connection was dead")
 
-// attempt makes one HTTP attempt, with its own nonce when it is authenticated.
+// Exchange is one HTTP attempt, for a trace. It has nothing of the header and of
+// the bodies, which hold what authenticates a request.
+type Exchange struct {
+	Method, Relay, Path string // Path with the query
+	Action              string // of 02#signing-actions, "" for an anonymous request
+	Sent                int    // bytes of the body
+	Status              int    // of the answer, 0 without one
+	Kept                bool   // the connection was there before
+	Err                 error  // nil for a 200, else with a code of 07#client-rules
+	Took                time.Duration
+}
+
+// attempt makes one HTTP attempt, with its own nonce when it is authenticated,
+// and tells the trace of it.
 func (c *Client) attempt(ctx context.Context, relay string, r request, now int64) (*http.Response, error) {
+	if c.trace == nil {
+		res, _, err := c.attemptOnce(ctx, relay, r, now)
+		return res, err
+	}
+	begin := time.Now()
+	res, kept, err := c.attemptOnce(ctx, relay, r, now)
+	e := Exchange{Method: r.method, Relay: relay, Path: r.path, Action: r.action, Sent: len(r.body), Kept: kept, Err: err, Took: time.Since(begin)}
+	var refused *fault.Error
+	switch {
+	case err == nil:
+		e.Status = res.StatusCode
+	case errors.As(err, &refused):
+		e.Status = refused.Status
+	}
+	c.trace(e)
+	return res, err
+}
+
+func (c *Client) attemptOnce(ctx context.Context, relay string, r request, now int64) (res *http.Response, kept bool, err error) {
 	pool, err := c.pool(relay)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var kept bool
 	var answered atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:              func(got httptrace.GotConnInfo) { kept = got.Reused },
@@ -89,7 +121,7 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 	})
 	req, err := http.NewRequestWithContext(ctx, r.method, relay+r.path, bodyReader(r))
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, err)
+		return nil, false, fault.Wrap(fault.InvalidArgument, err)
 	}
 	req.Header.Set("User-Agent", "ace")
 	if r.body != nil {
@@ -97,24 +129,24 @@ func (c *Client) attempt(ctx context.Context, relay string, r request, now int64
 	}
 	if r.action != "" {
 		if err := c.authenticate(req.Header, relay, r, now); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	failpoint.Here(failpoint.Request)
-	res, err := pool.Do(req)
+	res, err = pool.Do(req)
 	failpoint.Here(failpoint.Requested)
 	if err != nil {
 		err = unavailable(err)
 		if kept && !answered.Load() && isSignedGet(r) {
 			err = fmt.Errorf("%w: %w", errDeadConnection, err)
 		}
-		return nil, err
+		return nil, kept, err
 	}
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
-		return nil, refusal(res)
+		return nil, kept, refusal(res)
 	}
-	return res, nil
+	return res, kept, nil
 }
 
 // bodyReader returns the body to send. On a dead connection net/http sends a GET

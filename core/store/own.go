@@ -64,6 +64,41 @@ func (tx *Tx) Bind(aceID string) error {
 	return nil
 }
 
+// Withdrawn reports whether the owner has taken the identity from its relay for
+// as long as it is not published again (07#registration).
+func (tx *Tx) Withdrawn() (bool, error) {
+	value, err := tx.note("withdrawn")
+	return value != "", err
+}
+
+// SetWithdrawn keeps that the owner has, or has not, taken the identity from its
+// relay.
+func (tx *Tx) SetWithdrawn(withdrawn bool) error {
+	if !withdrawn {
+		return tx.run("DELETE FROM note WHERE name = 'withdrawn'")
+	}
+	return tx.setNote("withdrawn", "yes")
+}
+
+// InboxCursor returns the stream ID through which the inbox at a relay was
+// processed when somebody noted it last, "" for none.
+func (tx *Tx) InboxCursor(relay string) (string, error) { return tx.note("inbox " + relay) }
+
+// SetInboxCursor notes the stream ID of the last entry processed at a relay.
+func (tx *Tx) SetInboxCursor(relay, streamID string) error {
+	return tx.setNote("inbox "+relay, streamID)
+}
+
+// note returns a named text, "" when it is not there.
+func (tx *Tx) note(name string) (text string, err error) {
+	_, err = tx.get("SELECT value FROM note WHERE name = ?", []any{name}, &text)
+	return text, err
+}
+
+func (tx *Tx) setNote(name, text string) error {
+	return tx.run("INSERT OR REPLACE INTO note VALUES (?, ?)", name, text)
+}
+
 // counter returns a named integer and whether it is there.
 func (tx *Tx) counter(name string) (int64, bool, error) {
 	var n int64

@@ -54,7 +54,7 @@ func (tx *Tx) SetDescriptor(peer string, raw []byte) error {
 type Card struct {
 	IssuedAt     int64
 	ClaimsDigest string
-	Raw          []byte // canonical JSON
+	Raw          []byte // canonical JSON, nil where the horizon alone is kept
 }
 
 // Card returns the card kept of a peer and whether there is one.
@@ -66,7 +66,7 @@ func (tx *Tx) Card(peer string) (Card, bool, error) {
 
 // SetCard keeps a card unless one with a later issuedAt is kept.
 func (tx *Tx) SetCard(peer string, c Card) error {
-	return tx.run(`INSERT INTO card VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+	return tx.run(`INSERT INTO card VALUES (?, ?, ?, COALESCE(?, x'')) ON CONFLICT DO UPDATE
 		SET issued_at = excluded.issued_at, claims_digest = excluded.claims_digest, raw = excluded.raw
 		WHERE excluded.issued_at >= card.issued_at`, peer, c.IssuedAt, c.ClaimsDigest, c.Raw)
 }

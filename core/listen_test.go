@@ -1,0 +1,84 @@
+package core_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/relayclient"
+)
+
+// TestListenTellsWhereItIs: the first event says how much waits and where the one
+// before ended, and each processed page or entry moves the cursor.
+func TestListenTellsWhereItIs(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	drain := func(want int) (before, after string) {
+		t.Helper()
+		for range want {
+			bob.send(alice, "hello")
+		}
+		listening, stop := context.WithCancel(t.Context())
+		first := true
+		err := alice.Listen(listening, func(e core.Event) {
+			if first != (e.Kind == core.EventBacklog) {
+				t.Errorf("event %s, the first one: %v", e.Kind, first)
+			}
+			first = false
+			switch e.Kind {
+			case core.EventBacklog:
+				before = e.Backlog.Cursor
+				if e.Backlog.Waiting != want || e.Backlog.More {
+					t.Errorf("backlog %+v, want %d", *e.Backlog, want)
+				}
+			case core.EventCursor:
+				after = e.Cursor
+			case core.EventConnection:
+				stop()
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return before, after
+	}
+	alice.reopen(func(c *core.Config) { c.StorePath += "2" }) // nothing was ever received
+	alice.publish(false)
+	if before, after := drain(0); before != "" || after != "" {
+		t.Errorf("an empty inbox: %q, %q", before, after)
+	}
+	befriend(bob, alice)
+	before, after := drain(2)
+	if before == "" || after == "" || after == before {
+		t.Errorf("two messages: %q, %q", before, after)
+	}
+	if again, _ := drain(0); again != after {
+		t.Errorf("the next one begins at %q, not at %q", again, after)
+	}
+}
+
+// TestTrace: every attempt is told, with its outcome.
+func TestTrace(t *testing.T) {
+	r := newRelay(t)
+	a := newAgent(t, r, open())
+	var mu sync.Mutex
+	var told []string
+	a.reopen(func(c *core.Config) {
+		c.Trace = func(e relayclient.Exchange) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, e.Method+" "+e.Path)
+			if e.Relay != r.url || (e.Status == 200) != (e.Err == nil) || e.Status == 0 {
+				t.Errorf("told %+v", e)
+			}
+		}
+	})
+	a.publish(false)
+	want := []string{"POST /v1/register", "GET /v1/descriptor/" + a.ACEID(), "POST /v1/descriptor", "GET /v1/card/" + a.ACEID(), "POST /v1/card"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q", told)
+	}
+}
