@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/internal/span"
 	"github.com/ace-toolkit/ace/internal/spelling"
 )
 
@@ -50,9 +51,9 @@ type identityConfig struct {
 // duration is a time.Duration written as text.
 type duration struct{ time.Duration }
 
-// UnmarshalText reads "45s" or "2m".
+// UnmarshalText reads "45s" or "7d".
 func (d *duration) UnmarshalText(text []byte) (err error) {
-	d.Duration, err = time.ParseDuration(string(text))
+	d.Duration, err = span.Parse(string(text))
 	return err
 }
 

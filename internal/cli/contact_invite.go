@@ -36,7 +36,7 @@ at most seven days; --expires is about the permit in it.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&o.out, "output", "o", "", "write it to this new `FILE`, - for standard output")
-	f.DurationVar(&o.expires, "expires", 0, "how `LONG` the permit is valid, as 48h; 720h by default, and at most")
+	durationVar(f, &o.expires, "expires", 0, "how `LONG` the permit is valid, as 48h; 30d by default, and at most")
 	f.StringVar(&o.agent, "agent", "", "`FILE` with the peer's published agent, for one that no relay knows")
 	f.StringVar(&o.name, "name", "", "a `NAME` of your own for the peer")
 	return a.leaf(c, 1, 1, []any{inviteAnswer{}}, func(ctx context.Context, args []string) error {
@@ -82,7 +82,7 @@ func (r inviteAnswer) text(p *page) {
 func (o inviteOptions) lifetime() (int64, error) {
 	seconds := int64(o.expires / time.Second)
 	if o.expires < 0 || o.expires > 0 && seconds < 1 || seconds > wire.MaxPermitLifetime {
-		return 0, usagef("--expires is between 1s and %dh", wire.MaxPermitLifetime/3600)
+		return 0, usagef("--expires is between 1s and %dd", wire.MaxPermitLifetime/86400)
 	}
 	return seconds, nil
 }

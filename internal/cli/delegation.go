@@ -11,6 +11,7 @@ import (
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/profile/delegation"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/span"
 )
 
 func newDelegationCmd(a *app) *cobra.Command {
@@ -29,7 +30,7 @@ not renewing it. Nothing is sent.`,
 		Example: `  ace delegation issue bob --expires 24h > credential.json
   ace send bob --type delegation --set-file credential=credential.json`,
 	}
-	c.Flags().DurationVar(&expires, "expires", profile.MaxCredentialLifetime*time.Second, "`DURATION` that it is valid for, at most 168h")
+	durationVar(c.Flags(), &expires, "expires", profile.MaxCredentialLifetime*time.Second, "`DURATION` that it is valid for, at most 7d")
 	return a.leaf(c, 1, 1, []any{credentialAnswer{}}, func(ctx context.Context, args []string) error {
 		return runDelegationIssue(ctx, a, args[0], expires)
 	})
@@ -76,7 +77,7 @@ func (r verifiedCredential) text(p *page) {
 
 func runDelegationIssue(ctx context.Context, a *app, peer string, expires time.Duration) error {
 	if expires < time.Second || expires > profile.MaxCredentialLifetime*time.Second {
-		return usagef("--expires is between 1s and 168h, not %s", expires)
+		return usagef("--expires is between 1s and 7d, not %s", span.String(expires))
 	}
 	s, err := a.openStore(ctx)
 	if err != nil {

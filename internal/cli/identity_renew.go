@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/internal/failpoint"
+	"github.com/ace-toolkit/ace/internal/span"
 )
 
 // renewOptions are those of every command that replaces keys.
@@ -298,7 +298,7 @@ func (r *renewal) toCome(o renewOptions) []string {
 	return all
 }
 
-// parseEnd reads when a key ends: so long from now, with d for days, or a date.
+// parseEnd reads when a key ends: so long from now, or a date.
 func parseEnd(text string, now int64) (int64, error) {
 	end, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -306,24 +306,14 @@ func parseEnd(text string, now int64) (int64, error) {
 	}
 	at := end.Unix()
 	if err != nil {
-		seconds, err := parseDays(text)
+		d, err := span.Parse(text)
 		if err != nil {
 			return 0, usagef("--not-after %q is neither a time from now, as in 90d or 12h, nor a date, as in 2027-01-31", text)
 		}
-		at = now + seconds
+		at = now + int64(d/time.Second)
 	}
 	if at <= now || at > now+wire.MaxSigningKeyLifetime {
 		return 0, usagef("--not-after %s: a signing key ends in the future, and within %d days", text, wire.MaxSigningKeyLifetime/86400)
 	}
 	return at, nil
-}
-
-// parseDays reads a duration in seconds, "90d" or as Go writes it.
-func parseDays(text string) (int64, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseInt(days, 10, 32)
-		return n * 86400, err
-	}
-	d, err := time.ParseDuration(text)
-	return int64(d / time.Second), err
 }

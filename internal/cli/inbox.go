@@ -10,6 +10,7 @@ import (
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/span"
 )
 
 type inboxOptions struct {
@@ -47,7 +48,7 @@ func (o *inboxOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.from, "from", "", "only messages from this `PEER`")
 	f.StringVar(&o.messageType, "type", "", "only messages of this `TYPE`")
 	f.StringVar(&o.thread, "thread", "", "only messages of this `THREAD`")
-	f.StringVar(&o.since, "since", "", "only messages received since this `TIME`: 2h, or an RFC 3339 time")
+	f.StringVar(&o.since, "since", "", "only messages received since this `TIME`: 2h, 7d, or an RFC 3339 time")
 	f.IntVar(&o.limit, "limit", 0, "only the newest `N`, 0 for all")
 	f.BoolVar(&o.markRead, "mark-read", false, "mark the listed messages as read")
 	f.BoolVar(&o.failEmpty, "fail-empty", false, "exit with 3 when there is none")
@@ -150,12 +151,12 @@ func parseSince(text string, now int64) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := span.Parse(text); err == nil && d >= 0 {
 		return now - int64(d/time.Second), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, usagef("--since is a duration like 2h or an RFC 3339 time, not %q", text)
+		return 0, usagef("--since is a duration like 2h or 7d, or an RFC 3339 time, not %q", text)
 	}
 	return t.Unix(), nil
 }

@@ -45,7 +45,7 @@ func (a *app) addGlobalFlags(root *cobra.Command) {
 	g.IntVar(&f.width, "width", 0, "width of text in `COLUMNS` (default that of the terminal)")
 	g.BoolVar(&f.utc, "utc", false, "show times in UTC")
 	g.StringVar(&f.timeText, "time", "", "`STYLE` of times in text: rfc3339, unix or relative")
-	g.DurationVar(&f.timeout, "timeout", defaultTimeout, "`DURATION` to wait on the network at most, 0 for no limit")
+	durationVar(g, &f.timeout, "timeout", defaultTimeout, "`DURATION` to wait on the network at most, 0 for no limit")
 	g.BoolVar(&f.noInput, "no-input", false, "never ask")
 	g.BoolVarP(&f.yes, "yes", "y", false, "answer yes to the command's question")
 	g.StringVar(&f.passphrase.File, "passphrase-file", "", "`FILE` to read the passphrase from")

@@ -161,8 +161,8 @@ func newRelayDrainCmd(a *app) *cobra.Command {
 of its streams to connect again, spread over a time, finishes short requests,
 and exits. The command does not wait for that.`,
 	}
-	c.Flags().DurationVar(&deadline, "deadline", 0, "most `TIME` for all of it (default as configured)")
-	c.Flags().DurationVar(&spread, "spread", 0, "`TIME` over which streams are asked to reconnect (default as configured)")
+	durationVar(c.Flags(), &deadline, "deadline", 0, "most `TIME` for all of it (default as configured)")
+	durationVar(c.Flags(), &spread, "spread", 0, "`TIME` over which streams are asked to reconnect (default as configured)")
 	return a.adminLeaf(c, 0, 0, []any{relayDone{}}, func(ctx context.Context, r *relayadmin.Client, _ []string) error {
 		if deadline < 0 || spread < 0 {
 			return usagef("--deadline and --spread are not negative")

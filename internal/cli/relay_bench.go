@@ -44,7 +44,7 @@ func (o *relayBench) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.mine, "my-relay", false, "you run the relay at --url, which is on another machine, and it may be filled")
 	f.IntVar(&o.pid, "pid", 0, "`PID` of the relay at --url on this machine, to measure what it uses")
 	f.IntVar(&o.size, "size", 14_000, "`BYTES` of a send, its permit included")
-	f.DurationVar(&o.duration, "duration", 10*time.Second, "`DURATION` of what is measured")
+	durationVar(f, &o.duration, "duration", 10*time.Second, "`DURATION` of what is measured")
 }
 
 func newRelayBenchSendCmd(a *app) *cobra.Command {
@@ -64,7 +64,7 @@ and a packet's time counts from when it was due.`,
 	f.IntVar(&o.recipients, "recipients", 64, "`NUMBER` of recipients; what one of them has queued is bounded")
 	f.Float64Var(&o.rate, "rate", 0, "`SENDS` a second of all clients together (default as many as are answered)")
 	f.Int64Var(&count, "count", 0, "end after this `NUMBER` of sends")
-	f.DurationVar(&warmup, "warmup", time.Second, "`DURATION` before it, which is not measured")
+	durationVar(f, &warmup, "warmup", time.Second, "`DURATION` before it, which is not measured")
 	return a.leaf(c, 0, 0, []any{benchSendAnswer{}}, func(ctx context.Context, _ []string) error {
 		return o.run(ctx, func(ctx context.Context, own bool, l *loadgen.Load) error {
 			r, err := l.Send(ctx, loadgen.Pace{Clients: o.clients, Duration: o.duration, Warmup: warmup, Count: count, Rate: o.rate, PID: o.pid})

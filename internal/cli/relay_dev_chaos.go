@@ -9,6 +9,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/span"
 	"github.com/ace-toolkit/ace/relaysvc"
 )
 
@@ -63,7 +64,7 @@ func setChaos(c *relaysvc.Chaos, key, value string) (err error) {
 	case "error":
 		c.Error, err = probability(value)
 	case "delay":
-		c.Delay, err = time.ParseDuration(value)
+		c.Delay, err = span.Parse(value)
 		if err != nil || c.Delay < time.Millisecond && c.Delay != 0 || c.Delay > relaysvc.MaxChaosDelay {
 			err = fmt.Errorf("%q is no time from 1ms to %s", value, relaysvc.MaxChaosDelay)
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ace-toolkit/ace/internal/span"
 )
 
 // unit is one of numbers of bytes.
@@ -183,7 +185,7 @@ const (
 )
 
 func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
+	d, err := span.Parse(text)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf(`%q is no duration such as "90s"`, text)
