@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 
+	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/store"
@@ -31,6 +32,21 @@ func (e *Endpoint) OwnDocument(ctx context.Context, kind store.DocumentKind) ([]
 		return err
 	})
 	return own.Raw, err
+}
+
+// OwnCard returns the own card record as last signed, nil for none, and the URL of
+// the relay that has taken it, "" for none.
+func (e *Endpoint) OwnCard(ctx context.Context) (card *descriptor.CardBundle, relay string, err error) {
+	var own store.Document
+	err = e.store.View(ctx, func(tx *store.Tx) (err error) {
+		own, _, err = tx.Own(store.OwnCard)
+		return err
+	})
+	if err != nil || own.Raw == nil {
+		return nil, "", err
+	}
+	card, err = descriptor.DecodeStoredCard(own.Raw)
+	return card, own.Relay, err
 }
 
 // Snapshot copies the endpoint's store for a backup, into an empty file at path.

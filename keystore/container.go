@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -23,6 +24,10 @@ const (
 	headLimit      = 1 << 12
 	chunkLabel     = "ace/container/1"
 )
+
+// ErrNoBackup is in the chain of the error, storage_failed, of a file that does not
+// begin as a backup.
+var ErrNoBackup = errors.New("this is no backup of an identity")
 
 // containerHead is what a container says openly of itself.
 type containerHead struct {
@@ -151,11 +156,11 @@ func openContainer(r io.Reader, kind string, passphrase []byte) (*containerReade
 	c := &containerReader{r: bufio.NewReaderSize(r, headLimit)}
 	line, err := c.r.ReadSlice('\n')
 	if err != nil {
-		return nil, fault.New(fault.StorageFailed, "this is no backup of an identity")
+		return nil, fault.Wrap(fault.StorageFailed, ErrNoBackup)
 	}
 	line = bytes.Clone(line) // the buffer is read into again
 	if c.head, err = decodeHead(line, kind); err != nil {
-		return nil, fault.Wrapf(fault.StorageFailed, err, "this is no backup of an identity")
+		return nil, fault.Wrap(fault.StorageFailed, fmt.Errorf("%w: %w", ErrNoBackup, err))
 	}
 	c.bound = suite.Hex256(line)
 	if c.key, err = c.head.cost.derive(passphrase, c.head.salt); err != nil {

@@ -43,6 +43,8 @@ func entries() []entry {
 		{groupIdentity, []string{"status"}, newStatusCmd},
 		{groupIdentity, []string{"publish"}, newPublishCmd},
 		{groupIdentity, []string{"unpublish"}, newUnpublishCmd},
+		{groupIdentity, []string{"card"}, newCardCmd},
+		{groupPeople, []string{"find"}, newFindCmd},
 		{groupPeople, []string{"lookup"}, newLookupCmd},
 		{groupPeople, []string{"connect"}, newConnectCmd},
 		{groupPeople, []string{"contact"}, newContactCmd},

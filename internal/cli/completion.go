@@ -47,3 +47,7 @@ func (a *app) completeIdentity(*cobra.Command, []string, string) ([]string, cobr
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+func (a *app) completePeer(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}

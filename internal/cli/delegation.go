@@ -16,7 +16,7 @@ import (
 
 func newDelegationCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "delegation", Short: "Declare, and check, that one identity acts for another"},
-		newDelegationIssueCmd(a), newDelegationVerifyCmd(a))
+		newDelegationIssueCmd(a), newDelegationVerifyCmd(a), newDelegationPublishCmd(a), newDelegationListCmd(a), newDelegationWithdrawCmd(a))
 }
 
 func newDelegationIssueCmd(a *app) *cobra.Command {
@@ -100,10 +100,6 @@ func runDelegationVerify(ctx context.Context, a *app, file string) error {
 	if err != nil {
 		return err
 	}
-	v, err := wire.Parse(text, wire.MaxJSONDepth)
-	if err != nil {
-		return fault.Wrap(fault.InvalidAuthorization, err)
-	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -111,9 +107,22 @@ func runDelegationVerify(ctx context.Context, a *app, file string) error {
 	defer s.Close()
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	c, err := s.VerifyCredential(ctx, v)
+	c, err := s.verifyCredential(ctx, text)
 	if err != nil {
 		return err
 	}
 	return a.print(verifiedCredential{newCredentialAnswer(c)})
+}
+
+// verifyCredential verifies the text of a credential, or of the body of the message
+// that handed it over.
+func (s *session) verifyCredential(ctx context.Context, text []byte) (*delegation.Credential, error) {
+	v, err := wire.Parse(text, wire.MaxJSONDepth)
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidAuthorization, err)
+	}
+	if inner, ok := v.Get("credential"); ok && len(v.Members()) == 1 {
+		v = inner
+	}
+	return s.VerifyCredential(ctx, v)
 }

@@ -36,8 +36,10 @@ func (a *app) nameEcho(ctx context.Context, s *session) error {
 	if err := s.SetName(ctx, echo, echoName); err != nil {
 		return err
 	}
-	s.id.settings.Echo = echo
-	return s.id.settings.write(s.id.store.Dir())
+	return a.changeSettings(s.id, func(s *settings) error {
+		s.Echo = echo
+		return nil
+	})
 }
 
 // echoAt returns the ACE ID of the echo agent at a development relay of this

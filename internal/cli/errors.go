@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/keystore"
@@ -96,6 +97,12 @@ func hintFor(err error, r report) string {
 	}
 	if errors.Is(err, keystore.ErrReplaced) {
 		return "run the command again: it then signs with the new key"
+	}
+	if errors.Is(err, keystore.ErrNoBackup) {
+		return "name the file that ace identity backup create has written; a descriptor or a log is checked with ace descriptor verify and ace kel verify"
+	}
+	if errors.Is(err, core.ErrWithdrawn) {
+		return "ace publish registers it again"
 	}
 	if r.Exit == exitUsage {
 		return "" // the message says it all

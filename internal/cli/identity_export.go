@@ -19,18 +19,20 @@ import (
 type exportOptions struct {
 	public     bool
 	descriptor bool
+	card       bool
 	out        string
 }
 
 func newIdentityExportCmd(a *app) *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
-		Use:   "export [NAME] --public [--descriptor] [-o FILE]",
+		Use:   "export [NAME] --public [--descriptor|--card] [-o FILE]",
 		Short: "Write what others can verify of an identity without a relay",
 		Long: `Write the key event log of an identity, which is public: whoever has it can check
 with ace kel verify who the identity is and what it has signed of itself. With
 --descriptor it is the descriptor as last published, which carries the log and is
-checked with ace descriptor verify; that needs the passphrase.
+checked with ace descriptor verify, and with --card the card record; both need the
+passphrase.
 
 No secret is ever exported: for those there is ace identity backup.`,
 		Example:           "  ace identity export --public -o alice.kel.json",
@@ -39,6 +41,7 @@ No secret is ever exported: for those there is ace identity backup.`,
 	f := c.Flags()
 	f.BoolVar(&o.public, "public", false, "say that what is written is public (required)")
 	f.BoolVar(&o.descriptor, "descriptor", false, "the published descriptor, with the log in it")
+	f.BoolVar(&o.card, "card", false, "the published card record, with the log in it")
 	f.StringVarP(&o.out, "output", "o", "", "`FILE` to make; it must not exist (default standard output)")
 	return a.leaf(c, 0, 1, []any{exportAnswer{}}, func(ctx context.Context, args []string) error { return runIdentityExport(ctx, a, args, o) })
 }
@@ -47,7 +50,7 @@ No secret is ever exported: for those there is ace identity backup.`,
 type exportAnswer struct {
 	Name   string `json:"name"`
 	ACEID  string `json:"ace_id"`
-	Kind   string `json:"kind"` // kel or descriptor
+	Kind   string `json:"kind"` // kel, descriptor or card
 	KELSeq int64  `json:"kel_seq"`
 	SHA256 string `json:"sha256"` // of the file
 	// ExpiresAt is when a descriptor ends. A log does not.
@@ -68,6 +71,9 @@ func runIdentityExport(ctx context.Context, a *app, args []string, o exportOptio
 	if !o.public {
 		return hintf(usagef("only what is public is exported: say so with --public"), "secrets go into a backup: ace identity backup create -o FILE")
 	}
+	if o.card && o.descriptor {
+		return usagef("--descriptor and --card are two documents: export one at a time")
+	}
 	id, err := a.named(args)
 	if err != nil {
 		return err
@@ -81,6 +87,12 @@ func runIdentityExport(ctx context.Context, a *app, args []string, o exportOptio
 	if o.descriptor {
 		answer.Kind = "descriptor"
 		if raw, answer.ExpiresAt, err = a.ownDescriptor(ctx, id); err != nil {
+			return err
+		}
+	}
+	if o.card {
+		answer.Kind = "card"
+		if raw, err = a.ownCard(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -123,4 +135,23 @@ func (a *app) ownDescriptor(ctx context.Context, id *identity) (raw []byte, expi
 		}
 	}
 	return nil, nil, hintf(fault.New(fault.IdentityUnavailable, "%s has no descriptor that is valid now", id.name), "publish one with ace --as %s publish", id.name)
+}
+
+// ownCard returns the card record of an identity as last published, when others
+// would still accept it: it is signed anew after each new signing key
+// (04#card-record).
+func (a *app) ownCard(ctx context.Context, id *identity) ([]byte, error) {
+	s, err := a.unlock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	card, relay, err := s.OwnCard(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if card == nil || relay == "" || card.KELEnd() != s.unlocked.Identity.State().LastHash() {
+		return nil, hintf(fault.New(fault.IdentityUnavailable, "%s has no published card record that is valid now", id.name), "publish one with ace --as %s publish", id.name)
+	}
+	return card.Raw(), nil
 }

@@ -280,7 +280,12 @@ func (r *renewal) publish(ctx context.Context, o core.PublishOptions) (*publishe
 	if s.relay == "" {
 		return nil, nil
 	}
+	o.Unasked = true
 	answer, err := r.a.publishWith(ctx, s, o)
+	if errors.Is(err, core.ErrWithdrawn) {
+		r.a.warn("%s is unregistered: nothing is published before ace --as %s publish", r.id.name, r.id.name)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

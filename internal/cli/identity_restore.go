@@ -204,7 +204,10 @@ const behindHint = "another installation went on after the backup: use that one,
 // publishes a new prekey, before anything is received. A sender whose packet
 // cannot be opened any more then finds another prekey than the one it used,
 // which ends its message otherwise (06#outbox-sender).
-func (a *app) settleRestored(ctx context.Context, s *session) error {
+//
+// Unasked says that the command is no ace publish: what was unregistered before the
+// backup does nothing at its relay until then.
+func (a *app) settleRestored(ctx context.Context, s *session, unasked bool) error {
 	backupAt, pending, err := s.id.store.Restored()
 	if err != nil || !pending {
 		return err
@@ -215,7 +218,7 @@ func (a *app) settleRestored(ctx context.Context, s *session) error {
 	if err == nil {
 		// A log that no descriptor carries any more still bounds a registration
 		// (07#registration).
-		_, err = s.Publish(ctx, core.PublishOptions{Force: true})
+		_, err = s.Publish(ctx, core.PublishOptions{Force: true, Unasked: unasked})
 	}
 	if errors.Is(err, fault.KELConflict) || remoteIs(err, relayapi.StaleSeq) || remoteIs(err, fault.KELConflict) {
 		return hintf(err, "%s", behindHint)

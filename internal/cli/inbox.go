@@ -60,7 +60,6 @@ type messageAnswer struct {
 	From       string        `json:"from"`
 	PeerName   *string       `json:"peer_name"`
 	Type       string        `json:"type"`
-	ThreadID   *string       `json:"thread_id"`
 	SentAt     int64         `json:"sent_at"`
 	ReceivedAt int64         `json:"received_at"`
 	Read       bool          `json:"read"`
@@ -68,13 +67,14 @@ type messageAnswer struct {
 }
 
 type bodyUntrusted struct {
-	Body json.RawMessage `json:"body"`
+	ThreadID *string         `json:"thread_id"`
+	Body     json.RawMessage `json:"body"`
 }
 
 func newMessageAnswer(m core.Message) messageAnswer {
 	return messageAnswer{
-		MessageID: m.MessageID, From: m.From, PeerName: orNull(m.PeerName), Type: m.Type, ThreadID: orNull(m.ThreadID),
-		SentAt: m.SentAt, ReceivedAt: m.ReceivedAt, Read: m.Handled, Untrusted: bodyUntrusted{m.Body.Canonical()},
+		MessageID: m.MessageID, From: m.From, PeerName: orNull(m.PeerName), Type: m.Type,
+		SentAt: m.SentAt, ReceivedAt: m.ReceivedAt, Read: m.Handled, Untrusted: bodyUntrusted{orNull(m.ThreadID), m.Body.Canonical()},
 	}
 }
 

@@ -317,8 +317,10 @@ func (a *app) publishNew(ctx context.Context, id *identity, pass []byte) (*publi
 	defer s.Close()
 	answer, err := a.publish(ctx, s, false)
 	if handleTaken(err) { // it is never to be had, so it is not asked for again
-		id.settings.Handle = ""
-		return nil, errors.Join(err, id.settings.write(id.store.Dir()))
+		return nil, errors.Join(err, a.changeSettings(id, func(s *settings) error {
+			s.Handle = ""
+			return nil
+		}))
 	}
 	if err != nil {
 		return nil, err

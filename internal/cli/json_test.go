@@ -74,6 +74,7 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "bob", "thread", "list")
 	do("--as", "bob", "thread", "show", "t")
 	do("--as", "bob", "delegation", "issue", alice)
+	s.say(do, bob)
 	do("--as", "alice", "delegation", "verify", s.write("credential.json", s.must("--as", "bob", "delegation", "issue", alice)))
 	s.quarantine("alice", `{"a":1}`)
 	do("--as", "alice", "quarantine", "list")
@@ -378,4 +379,22 @@ func TestMemberNames(t *testing.T) {
 			walk(command, reflect.TypeOf(v), false)
 		}
 	}
+}
+
+// say runs the commands about what identities say of themselves.
+func (s *stage) say(do func(...string) string, bob string) {
+	s.t.Helper()
+	credential := s.write("handed.json", s.must("--as", "bob", "delegation", "issue", s.must("--as", "alice", "identity", "show", "--jq", ".ace_id")))
+	s.must("--as", "alice", "profile", "install", "delegation")
+	do("--as", "alice", "delegation", "publish", credential)
+	do("--as", "alice", "delegation", "list")
+	do("--as", "alice", "card", "set", "--description", "x", "--tag", "a,b", "--pay", "eip155:1:0xab", "--erc8004", "eip155:1:0xab=7", "--listed", "--settlement", "stripe-link")
+	do("--as", "alice", "card", "show")
+	do("--as", "alice", "card", "show", bob)
+	do("--as", "alice", "card", "set", "--clear", "tag", "--no-publish")
+	do("--as", "alice", "card", "diff")
+	do("--as", "bob", "find")
+	do("--as", "bob", "find", "--all")
+	do("--as", "alice", "delegation", "withdraw", bob)
+	s.must("--as", "alice", "profile", "remove", "delegation", "--yes")
 }

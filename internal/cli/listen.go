@@ -33,11 +33,16 @@ type listenOptions struct{ once, noMaintain bool }
 // The events of ace listen --json.
 type (
 	readyEvent struct {
-		Event    string  `json:"event"`
-		Identity string  `json:"identity"`
-		Relay    string  `json:"relay"`
-		Cursor   *string `json:"cursor"`
-		Backlog  *int64  `json:"backlog"`
+		Event    string `json:"event"`
+		Identity string `json:"identity"`
+		Relay    string `json:"relay"`
+		// Cursor is the stream ID of the last entry that an earlier listen or pull
+		// processed, null for none.
+		Cursor *string `json:"cursor"`
+		// Backlog is how many entries wait at the relay, null when it has not told.
+		// With more it is how many the first page has, and there may be others.
+		Backlog *int `json:"backlog"`
+		More    bool `json:"more"`
 	}
 	messageEvent struct {
 		Event string `json:"event"`
@@ -73,7 +78,7 @@ type (
 	endEvent struct {
 		Event     string  `json:"event"`
 		Reason    string  `json:"reason"`
-		Cursor    *string `json:"cursor"`
+		Cursor    *string `json:"cursor"` // of the last entry processed, null for none
 		Processed int     `json:"processed"`
 	}
 	errorEvent struct {
@@ -86,7 +91,16 @@ func listenEvents() []any {
 	return []any{readyEvent{}, messageEvent{}, receiptEvent{}, requestEvent{}, contactEvent{}, connectionEvent{}, upkeepEvent{}, endEvent{}, errorEvent{}}
 }
 
-func (e readyEvent) text(p *page) { p.line("listening as %s at %s", e.Identity, e.Relay) }
+func (e readyEvent) text(p *page) {
+	p.line("listening as %s at %s", e.Identity, e.Relay)
+	if e.Backlog != nil && *e.Backlog > 0 {
+		more := ""
+		if e.More {
+			more = " or more"
+		}
+		p.app.say("%d%s waited at the relay", *e.Backlog, more)
+	}
+}
 func (e messageEvent) text(p *page) {
 	p.line("%s\t%s\t%s\t%s", p.time(e.ReceivedAt), p.peer(e.From, e.PeerName), p.messageID(e.MessageID), p.quote(e.preview()))
 }
@@ -112,6 +126,8 @@ type listener struct {
 	session   *session // guarded by mu, as what follows
 	ready     bool
 	connected bool
+	cursor    string              // in the inbox, "" for none yet
+	early     []core.UpkeepReport // from before the first line, which tells of the inbox
 	processed int
 	failed    error
 }
@@ -146,7 +162,7 @@ func (l *listener) listen(ctx context.Context, s *session, o listenOptions) erro
 	if l.replaced {
 		// Whoever replaced the key may not have registered it yet, and the relay
 		// would refuse it.
-		if _, err := l.app.publish(ctx, s, false); err != nil {
+		if _, err := l.app.publishWith(ctx, s, core.PublishOptions{Unasked: true}); err != nil {
 			l.app.warn("the new signing key could not be published: %v", err)
 		}
 	}
@@ -175,7 +191,11 @@ func (l *listener) on(e core.Event) {
 	if l.failed != nil || l.once && l.processed > 0 {
 		return // it is stored, and the end is under way
 	}
-	l.begin()
+	if e.Cursor != "" {
+		l.cursor = e.Cursor
+		return
+	}
+	l.begin(e.Backlog)
 	if e.Connection != nil && e.Connection.State == "connected" && !l.connected {
 		l.connected = true // "ready" has said so
 		return
@@ -198,7 +218,14 @@ func (l *listener) onUpkeep(u core.UpkeepReport) {
 	if l.failed != nil || l.once && l.processed > 0 {
 		return
 	}
-	l.begin()
+	if !l.ready {
+		l.early = append(l.early, u)
+		return
+	}
+	l.printUpkeep(u)
+}
+
+func (l *listener) printUpkeep(u core.UpkeepReport) {
 	answer := l.app.newMaintainAnswer(u)
 	if l.app.flags.json {
 		l.print(upkeepEvent{"upkeep", answer})
@@ -214,13 +241,25 @@ func (l *listener) onUpkeep(u core.UpkeepReport) {
 
 func (e upkeepEvent) text(*page) {}
 
-// begin prints the first line, once.
-func (l *listener) begin() {
+// begin prints the first line, once. What waits is not known when the relay has
+// not answered yet.
+func (l *listener) begin(b *core.BacklogEvent) {
 	if l.ready {
 		return
 	}
 	l.ready = true
-	l.print(readyEvent{Event: "ready", Identity: l.session.ACEID(), Relay: l.session.relay})
+	ready := readyEvent{Event: "ready", Identity: l.session.ACEID(), Relay: l.session.relay}
+	if b != nil {
+		ready.Cursor, ready.Backlog, ready.More = orNull(b.Cursor), &b.Waiting, b.More
+		if l.cursor == "" {
+			l.cursor = b.Cursor
+		}
+	}
+	l.print(ready)
+	for _, u := range l.early {
+		l.printUpkeep(u)
+	}
+	l.early = nil
 }
 
 func (l *listener) result(e core.Event) result {
@@ -286,8 +325,8 @@ func (a *app) streamError(err error) error {
 }
 
 func (l *listener) last(reason string) error {
-	l.begin()
-	if err := l.app.print(endEvent{Event: "end", Reason: reason, Processed: l.processed}); err != nil {
+	l.begin(nil)
+	if err := l.app.print(endEvent{Event: "end", Reason: reason, Cursor: orNull(l.cursor), Processed: l.processed}); err != nil {
 		return err
 	}
 	return errDrained

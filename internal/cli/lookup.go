@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,6 +58,13 @@ type descriptorAnswer struct {
 	Relays    []string        `json:"relays"`
 	PrekeyID  string          `json:"prekey_id"`
 	Profiles  []profileDigest `json:"profiles"`
+	Untrusted extUntrusted    `json:"untrusted"`
+}
+
+// extUntrusted is the ext of a descriptor, null for none. It confers no authority
+// (04#extensions).
+type extUntrusted struct {
+	Ext json.RawMessage `json:"ext"`
 }
 
 type profileDigest struct {
@@ -74,10 +82,17 @@ type cardAnswer struct {
 }
 
 type cardUntrusted struct {
-	Description string   `json:"description"`
-	Image       string   `json:"image"`
-	Tags        []string `json:"tags"`
-	Pay         []string `json:"pay"`
+	Description string           `json:"description"`
+	Image       string           `json:"image"`
+	Tags        []string         `json:"tags"`
+	Pay         []string         `json:"pay"`
+	ERC8004     []registryAnswer `json:"erc8004"`
+}
+
+// registryAnswer is an entry in an agent registry that a card claims.
+type registryAnswer struct {
+	AgentRegistry string `json:"agent_registry"`
+	AgentID       string `json:"agent_id"`
 }
 
 func (r peerAnswer) text(p *page) {
@@ -97,22 +112,31 @@ func (r peerAnswer) text(p *page) {
 func (d descriptorAnswer) text(p *page) {
 	p.row("relays", strings.Join(d.Relays, " "))
 	p.row("descriptor until", p.time(d.ExpiresAt))
-	var profiles []string
-	for _, f := range d.Profiles {
-		profiles = append(profiles, f.ID)
-	}
-	p.row("profiles", clean(strings.Join(profiles, " "), false))
+	p.row("profiles", profileNames(d.Profiles))
+	textExt(p, d.Untrusted.Ext)
 }
 
 func (c cardAnswer) text(p *page) {
 	p.row("handle", orDash(c.Handle))
 	p.row("contact", c.Contact)
-	u := c.Untrusted
+	c.Untrusted.text(p)
+}
+
+func (u cardUntrusted) text(p *page) {
 	if u.Description != "" {
 		p.row("says of itself", clean(u.Description, false))
 	}
+	if u.Image != "" {
+		p.row("image", clean(u.Image, false))
+	}
 	if len(u.Tags) > 0 {
 		p.row("tags", clean(strings.Join(u.Tags, " "), false))
+	}
+	for _, account := range u.Pay {
+		p.row("asks to be paid at", clean(account, false))
+	}
+	for _, e := range u.ERC8004 {
+		p.row("claims the registry entry", clean(e.AgentID, false), "of "+clean(e.AgentRegistry, false))
 	}
 }
 
@@ -170,20 +194,14 @@ func newPeerAnswer(p *core.Peer) peerAnswer {
 }
 
 func describeDescriptor(d *descriptor.PublishedAgent) descriptorAnswer {
-	r := descriptorAnswer{IssuedAt: d.IssuedAt, ExpiresAt: d.ExpiresAt, Relays: d.Relays, PrekeyID: d.PrekeyID, Profiles: []profileDigest{}}
-	for _, p := range d.Profiles {
-		r.Profiles = append(r.Profiles, profileDigest{p.ID, p.Digest})
-	}
+	r := descriptorAnswer{IssuedAt: d.IssuedAt, ExpiresAt: d.ExpiresAt, Relays: d.Relays, PrekeyID: d.PrekeyID, Profiles: describeProfiles(d.Profiles)}
+	r.Untrusted.Ext = rawExt(d.Ext)
 	return r
 }
 
 func describeCard(b *descriptor.CardBundle) cardAnswer {
-	r := cardAnswer{
+	return cardAnswer{
 		IssuedAt: b.IssuedAt, Home: b.Home, Handle: orNull(handleAddress(b.Handle, b.Home)), Contact: b.Contact, Listed: b.Listed,
-		Untrusted: cardUntrusted{
-			Description: b.Card.Description, Image: b.Card.Image,
-			Tags: append([]string{}, b.Card.Tags...), Pay: append([]string{}, b.Pay...),
-		},
+		Untrusted: describeClaims(b.CardRecord),
 	}
-	return r
 }

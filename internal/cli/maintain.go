@@ -27,16 +27,18 @@ this from cron once an hour, beside ace pull.`,
 
 // maintainAnswer says what one pass of upkeep did.
 type maintainAnswer struct {
-	Published           bool          `json:"published"`  // a descriptor or a card record
-	Registered          *string       `json:"registered"` // null when no registration was needed
-	Descriptor          bool          `json:"descriptor"`
-	Card                bool          `json:"card"`
-	DescriptorExpiresAt *int64        `json:"descriptor_expires_at"`
-	BlocksSynced        int           `json:"blocks_synced"`
-	PermitsSent         int           `json:"permits_sent"`
-	Retried             int           `json:"retried"` // queued messages that a relay took
-	Pruned              int64         `json:"pruned"`
-	Errors              []upkeepError `json:"errors"`
+	Published           bool    `json:"published"`  // a descriptor or a card record
+	Registered          *string `json:"registered"` // null when no registration was needed
+	Descriptor          bool    `json:"descriptor"`
+	Card                bool    `json:"card"`
+	DescriptorExpiresAt *int64  `json:"descriptor_expires_at"`
+	BlocksSynced        int     `json:"blocks_synced"`
+	PermitsSent         int     `json:"permits_sent"`
+	Retried             int     `json:"retried"` // queued messages that a relay took
+	Pruned              int64   `json:"pruned"`
+	// Withdrawn says that ace unpublish keeps all from being done at the relay.
+	Withdrawn bool          `json:"withdrawn"`
+	Errors    []upkeepError `json:"errors"`
 }
 
 // upkeepError is a step that failed. Peer is whom it was about, or null.
@@ -50,7 +52,7 @@ func (a *app) newMaintainAnswer(u core.UpkeepReport) maintainAnswer {
 	r := maintainAnswer{
 		Published: u.Published.Descriptor || u.Published.Card, Registered: orNull(u.Published.Registered),
 		Descriptor: u.Published.Descriptor, Card: u.Published.Card, DescriptorExpiresAt: timeOrNull(u.Published.DescriptorExpires),
-		BlocksSynced: u.Blocks, PermitsSent: u.Permits, Retried: u.Relayed, Pruned: u.Pruned, Errors: []upkeepError{},
+		BlocksSynced: u.Blocks, PermitsSent: u.Permits, Retried: u.Relayed, Pruned: u.Pruned, Withdrawn: u.Withdrawn, Errors: []upkeepError{},
 	}
 	for _, f := range u.Failures {
 		r.Errors = append(r.Errors, upkeepError{f.Step, orNull(f.Peer), newReport(f.Err, a.command)})
@@ -60,6 +62,9 @@ func (a *app) newMaintainAnswer(u core.UpkeepReport) maintainAnswer {
 
 // news tells in words what was done, nothing when there was nothing to do.
 func (r maintainAnswer) news() (news []string) {
+	if r.Withdrawn {
+		news = append(news, "left the relay alone: the identity is unregistered until ace publish")
+	}
 	if r.Registered != nil {
 		news = append(news, "registered at the relay ("+*r.Registered+")")
 	}

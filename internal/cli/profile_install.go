@@ -44,8 +44,7 @@ func runProfileInstall(a *app, name string) error {
 	if err != nil {
 		return err
 	}
-	s := &id.settings
-	known, err := s.vocabulary()
+	known, err := id.settings.vocabulary()
 	if err != nil {
 		return err
 	}
@@ -58,10 +57,14 @@ func runProfileInstall(a *app, name string) error {
 	if m.ID == profile.CoreID {
 		return usagef("the profile %s is always enabled", m.ID)
 	}
-	if err := s.install(known, m); err != nil {
-		return err
-	}
-	if err := s.write(id.store.Dir()); err != nil {
+	err = a.changeSettings(id, func(s *settings) error {
+		known, err := s.vocabulary()
+		if err != nil {
+			return err
+		}
+		return s.install(known, m)
+	})
+	if err != nil {
 		return err
 	}
 	enabled := true
@@ -123,8 +126,7 @@ func runProfileRemove(ctx context.Context, a *app, name string) error {
 	if err != nil {
 		return err
 	}
-	s := &id.settings
-	known, err := s.vocabulary()
+	known, err := id.settings.vocabulary()
 	if err != nil {
 		return err
 	}
@@ -133,15 +135,18 @@ func runProfileRemove(ctx context.Context, a *app, name string) error {
 		return err
 	}
 	m := named[0]
-	if slices.Contains(s.Profiles, m.ID) {
+	if slices.Contains(id.settings.Profiles, m.ID) {
 		if err := a.confirm(ctx, "Messages of "+m.ID+" will be rejected: disable it?"); err != nil {
 			return err
 		}
 	}
-	s.Profiles = slices.DeleteFunc(s.Profiles, func(e string) bool { return e == m.ID })
-	delete(s.Manifests, m.ID)
-	delete(s.Accept, m.ID)
-	if err := s.write(id.store.Dir()); err != nil {
+	err = a.changeSettings(id, func(s *settings) error {
+		s.Profiles = slices.DeleteFunc(s.Profiles, func(e string) bool { return e == m.ID })
+		delete(s.Manifests, m.ID)
+		delete(s.Accept, m.ID)
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	enabled := false

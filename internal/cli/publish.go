@@ -60,34 +60,39 @@ func runPublish(ctx context.Context, a *app, force bool, handle string) error {
 	if err != nil {
 		return err
 	}
-	before := id.settings.Handle
-	changed, err := a.changeSettings(ctx, id, handle)
+	before := id.settings
+	changed, err := a.adopt(ctx, id, handle)
 	if err != nil {
 		return err
 	}
-	s, err := a.openAs(ctx, id)
+	s, err := a.openSettled(ctx, id, false)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	answer, err := a.publish(ctx, s, force)
-	if err != nil && before != "" && before != id.settings.Handle {
-		return withHint(err, "a handle is for good: %s cannot be given up once it is claimed", handleAddress(before, s.relay))
+	if err != nil && before.Handle != "" && before.Handle != id.settings.Handle {
+		return withHint(err, "a handle is for good: %s cannot be given up once it is claimed", handleAddress(before.Handle, s.relay))
 	}
 	if err != nil {
 		return err
 	}
 	if changed {
-		if err := id.settings.write(id.store.Dir()); err != nil {
+		new := id.settings
+		err := a.changeSettings(id, func(s *settings) error {
+			s.Relay, s.Dev, s.FollowDev, s.Handle = new.Relay, new.Dev, new.FollowDev, new.Handle
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return a.print(answer)
 }
 
-// changeSettings takes the relay of the command line for an identity that has
-// none, and the handle. They are kept once they have been published.
-func (a *app) changeSettings(ctx context.Context, id *identity, handle string) (changed bool, err error) {
+// adopt takes the relay of the command line for an identity that has none, and the
+// handle. They are kept once they have been published.
+func (a *app) adopt(ctx context.Context, id *identity, handle string) (changed bool, err error) {
 	s := &id.settings
 	if s.Relay == "" && a.flags.relay != "" {
 		if err := a.chooseRelay(ctx, s, id.name); err != nil {

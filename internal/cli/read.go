@@ -26,8 +26,8 @@ func (r messageAnswer) text(p *page) {
 	p.row("message", r.MessageID)
 	p.row("from", p.peerFull(r.From, r.PeerName))
 	p.row("type", clean(r.Type, false))
-	if r.ThreadID != nil {
-		p.row("thread", clean(*r.ThreadID, false))
+	if id := r.Untrusted.ThreadID; id != nil {
+		p.row("thread", clean(*id, false))
 	}
 	p.row("signed", p.time(r.SentAt))
 	p.row("received", p.time(r.ReceivedAt))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ace-toolkit/ace/core"
-	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/keystore"
@@ -17,6 +16,7 @@ import (
 // session is an identity with its keys and its endpoint open.
 type session struct {
 	*core.Endpoint
+	app      *app
 	id       *identity
 	unlocked *keystore.Unlocked
 	relay    string // "" for none yet
@@ -34,22 +34,32 @@ func (a *app) open(ctx context.Context) (*session, error) {
 
 // openAs is open for the given identity.
 func (a *app) openAs(ctx context.Context, id *identity) (*session, error) {
+	return a.openSettled(ctx, id, true)
+}
+
+// openSettled opens an identity that has settled with its relay: see
+// settleRestored.
+func (a *app) openSettled(ctx context.Context, id *identity, unasked bool) (*session, error) {
 	relay, err := a.homeRelay(id)
 	if err != nil {
 		return nil, err
 	}
 	if relay == "" {
-		return nil, hintf(usagef("the identity %q has no relay", id.name), "set one with ace --as %s publish --relay URL", id.name)
+		return nil, errNoRelay(id)
 	}
 	s, err := a.unlock(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.settleRestored(ctx, s); err != nil {
+	if err := a.settleRestored(ctx, s, unasked); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+func errNoRelay(id *identity) error {
+	return hintf(usagef("the identity %q has no relay", id.name), "set one with ace --as %s publish --relay URL", id.name)
 }
 
 // openStore opens the identity to act as, for a command that needs no relay.
@@ -87,6 +97,10 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 	if err != nil {
 		return nil, err
 	}
+	ext, err := id.settings.ext()
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
 	unlocked, err := id.store.Unlock(pass, a.io.Now())
 	if err != nil {
 		return nil, wrongPassphrase(err, id.name, pass)
@@ -101,7 +115,8 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		Relay:     relay,
 		Profiles:  profiles,
 		Accept:    a.acceptRules(id),
-		Card:      descriptor.CardRecord{Handle: id.settings.Handle, Contact: id.settings.Contact, Listed: id.settings.Listed},
+		Card:      id.settings.cardRecord(),
+		Ext:       ext,
 		Loopback:  a.loopback(id),
 		Clock:     a.io.Now,
 		ReceiveBy: a.command,
@@ -110,7 +125,7 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		unlocked.Destroy()
 		return nil, err
 	}
-	s := &session{Endpoint: endpoint, id: id, unlocked: unlocked, relay: relay, now: a.io.Now}
+	s := &session{Endpoint: endpoint, app: a, id: id, unlocked: unlocked, relay: relay, now: a.io.Now}
 	if err := a.nameEcho(ctx, s); err != nil {
 		s.Close()
 		return nil, err

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 
@@ -30,6 +32,20 @@ type settings struct {
 	Listed bool `toml:"listed,omitempty"`
 	// Handle is the name at the relay, "" for none.
 	Handle string `toml:"handle,omitempty"`
+	// Description, Image and Tags are the card (04#card).
+	Description string   `toml:"description,omitempty"`
+	Image       string   `toml:"image,omitempty"`
+	Tags        []string `toml:"tags,omitempty"`
+	// Pay are the CAIP-10 accounts of the card record.
+	Pay []string `toml:"pay,omitempty"`
+	// ERC8004 are the entries in agent registries that the card record claims.
+	ERC8004 []registryEntry `toml:"erc8004,omitempty"`
+	// Settlement are the methods that the descriptor advertises: stripe-link, or
+	// stablecoin: and an asset (commerce#descriptor-extension).
+	Settlement []string `toml:"settlement,omitempty"`
+	// Credentials are those that the descriptor shows, canonical JSON each
+	// (delegation#descriptor-extension).
+	Credentials []string `toml:"credentials,omitempty"`
 	// Profiles are the IDs of the enabled profiles besides core.
 	Profiles []string `toml:"profiles"`
 	// Manifests are the profiles of third parties that are installed: ID to
@@ -68,6 +84,45 @@ func handleAddress(handle, relay string) string {
 	return descriptor.HandleAddress{Name: handle, Host: host}.String()
 }
 
+// settingsPatience is how long a change waits for another process that is
+// changing the same identity.
+const settingsPatience = 5 * time.Second
+
+// changeSettings changes the settings of an identity as they are on disk now,
+// under the lock of the identity: two commands at once lose nothing of each other.
+// An error of change leaves them as they are. Codes: lock_busy, storage_failed.
+func (a *app) changeSettings(id *identity, change func(*settings) error) (err error) {
+	lock, err := a.lockIdentity(id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	s, err := readSettings(id.store.Dir())
+	if err != nil {
+		return err
+	}
+	if err := change(&s); err != nil {
+		return err
+	}
+	if err := s.write(id.store.Dir()); err != nil {
+		return err
+	}
+	id.settings = s
+	return nil
+}
+
+// lockIdentity takes the lock of an identity, waiting for a while for whoever has
+// it: changes are short.
+func (a *app) lockIdentity(id *identity) (*ownerfile.Lock, error) {
+	for until := time.Now().Add(settingsPatience); ; time.Sleep(20 * time.Millisecond) {
+		lock, err := id.store.Lock(a.command, a.io.Now())
+		if !errors.Is(err, fault.LockBusy) || time.Now().After(until) {
+			return lock, err
+		}
+	}
+}
+
+// write is for settings that nobody else can see yet; see changeSettings.
 func (s settings) write(dir string) error {
 	text, err := s.encode()
 	if err != nil {

@@ -48,7 +48,6 @@ func newThreadShowCmd(a *app) *cobra.Command {
 // threadAnswer is one thread. Next lists the messages that its state takes; it is
 // my turn when one of them is mine and none of mine is under way.
 type threadAnswer struct {
-	ThreadID  string       `json:"thread_id"`
 	Peer      string       `json:"peer"`
 	PeerName  *string      `json:"peer_name"`
 	State     string       `json:"state"`
@@ -58,6 +57,12 @@ type threadAnswer struct {
 	Pending   *string      `json:"pending_message_id"`
 	Entries   int          `json:"entries"`
 	UpdatedAt int64        `json:"updated_at"`
+	// Untrusted has the name of the thread, as whoever opened it chose it.
+	Untrusted threadUntrusted `json:"untrusted"`
+}
+
+type threadUntrusted struct {
+	ThreadID string `json:"thread_id"`
 }
 
 // threadNext is a message that a thread takes, by whom, and where it leads.
@@ -69,7 +74,7 @@ type threadNext struct {
 
 func newThreadAnswer(t core.Thread) threadAnswer {
 	r := threadAnswer{
-		ThreadID: t.ThreadID, Peer: t.Peer, PeerName: orNull(t.PeerName), State: string(t.State), Role: string(t.Role),
+		Untrusted: threadUntrusted{t.ThreadID}, Peer: t.Peer, PeerName: orNull(t.PeerName), State: string(t.State), Role: string(t.Role),
 		MyTurn: t.MyTurn(), Next: []threadNext{}, Pending: orNull(t.Pending), Entries: t.Entries, UpdatedAt: t.UpdatedAt,
 	}
 	for _, m := range t.Next {
@@ -117,7 +122,7 @@ type threadList []threadAnswer
 func (r threadList) text(p *page) {
 	p.head("THREAD", "WITH", "YOU", "STATE", "NEXT", "CHANGED")
 	for _, t := range r {
-		p.row(clean(t.ThreadID, false), p.peer(t.Peer, t.PeerName), t.Role, t.State, t.turn(p), p.time(t.UpdatedAt))
+		p.row(clean(t.Untrusted.ThreadID, false), p.peer(t.Peer, t.PeerName), t.Role, t.State, t.turn(p), p.time(t.UpdatedAt))
 	}
 }
 
@@ -161,7 +166,7 @@ type threadEntry struct {
 }
 
 func (r threadDetail) text(p *page) {
-	p.row("thread", clean(r.ThreadID, false))
+	p.row("thread", clean(r.Untrusted.ThreadID, false))
 	p.row("with", p.peerFull(r.Peer, r.PeerName))
 	p.row("you", r.Role)
 	p.row("state", r.State)

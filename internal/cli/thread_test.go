@@ -43,7 +43,7 @@ func TestThreadsOfOthersMaking(t *testing.T) {
 	if got := s.must("thread", "show", "same", "--with", peers[1], "--jq", ".peer, .role, .my_turn, .history[0].by"); got != peers[1]+"\nseller\ntrue\nbuyer" {
 		t.Errorf("shown %q", got)
 	}
-	if got := s.must("thread", "list", peers[1], "--jq", ".[].thread_id"); got != "same" {
+	if got := s.must("thread", "list", peers[1], "--jq", ".[].untrusted.thread_id"); got != "same" {
 		t.Errorf("listed %q", got)
 	}
 }

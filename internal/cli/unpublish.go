@@ -13,8 +13,9 @@ func newUnpublishCmd(a *app) *cobra.Command {
 		Short: "Unregister at the home relay",
 		Long: `Unregister the identity at its home relay. The relay deletes what waits there for
 the identity, its descriptor, its card and its blocks: nobody can reach it until
-ace publish registers it again, and so do pull, listen and connect. The handle
-stays bound to the identity for good. Nothing on this machine is removed.`,
+ace publish registers it again. Nothing else does: pull, listen, connect and block
+fail until then, and maintain leaves the relay alone. The handle stays bound to the
+identity for good. Nothing on this machine is removed.`,
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
 	return a.leaf(c, 0, 0, []any{unpublishedAnswer{}, unpublishPlan{}}, func(ctx context.Context, _ []string) error {
