@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/delivery"
@@ -30,6 +31,7 @@ type Reason struct {
 	At     int64  // the time it is about, 0 for none
 	Count  int    // of messages, 0 for none
 	Detail string // an error code, "" for none
+	Thread string // a thread ID, which a peer may have chosen, "" for none
 }
 
 // ReasonCode says which reason it is.
@@ -53,6 +55,7 @@ const (
 	WhyCardUnknown       ReasonCode = "card_unknown"        // no card record is known
 	WhyMessagesWaiting   ReasonCode = "messages_waiting"    // Count of them
 	WhyAttemptFailed     ReasonCode = "attempt_failed"      // the last one, with Detail
+	WhyThreadBusy        ReasonCode = "thread_busy"         // both ways, on Thread alone: an own message on it waits for its receipt
 	WhyNotPublished      ReasonCode = "not_published"       // no unexpired own descriptor stands at the relay
 	WhyBlockUnconfirmed  ReasonCode = "block_unconfirmed"   // the relay has not answered to a decision yet
 	WhyBlockSuperseded   ReasonCode = "block_superseded"    // the relay holds a later decision
@@ -121,7 +124,8 @@ type facts struct {
 	published bool // an own descriptor stands at the relay
 	open      bool // the own card record is
 	waiting   int
-	failed    string // code of the last attempt of a waiting message
+	failed    string   // code of the last attempt of a waiting message
+	busy      []string // thread IDs (08#sender-state-and-busy-threads)
 }
 
 func (f *facts) read(tx *store.Tx, id string) (err error) {
@@ -171,8 +175,10 @@ func (f *facts) readOwn(tx *store.Tx) error {
 }
 
 func (f *facts) readOutbox(tx *store.Tx, id string) (err error) {
-	f.waiting, f.failed, err = waitingFor(tx, id)
-	return err
+	if f.waiting, f.failed, err = waitingFor(tx, id); err != nil || f.waiting == 0 {
+		return err
+	}
+	return f.readBusy(tx, id)
 }
 
 // waitingFor counts the messages to a peer that have no outcome, and returns the
@@ -190,6 +196,34 @@ func waitingFor(tx *store.Tx, id string) (n int, failed string, err error) {
 		}
 	}
 	return n, failed, err
+}
+
+// readBusy notes the threads with a peer that a waiting message makes busy.
+func (f *facts) readBusy(tx *store.Tx, id string) error {
+	pending, err := tx.OutboxPending(math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	for _, entry := range pending {
+		if entry.Peer != id || entry.ThreadID == "" || slices.Contains(f.busy, entry.ThreadID) {
+			continue
+		}
+		own, err := f.endpoint.node.PendingOn(tx, id, entry.ThreadID, f.now)
+		if err != nil {
+			return err
+		}
+		if own != "" {
+			f.busy = append(f.busy, entry.ThreadID)
+		}
+	}
+	return nil
+}
+
+func (f *facts) busyReasons() (reasons []Reason) {
+	for _, id := range f.busy {
+		reasons = append(reasons, Reason{Code: WhyThreadBusy, Thread: id})
+	}
+	return reasons
 }
 
 func (f *facts) send() (reasons []Reason) {
@@ -220,7 +254,7 @@ func (f *facts) send() (reasons []Reason) {
 	if f.failed != "" {
 		add(Reason{Code: WhyAttemptFailed, Detail: f.failed})
 	}
-	return reasons
+	return append(reasons, f.busyReasons()...)
 }
 
 // sendPermit tells of the permit that an attempt needs and, without one, of the
@@ -278,7 +312,7 @@ func (f *facts) receive() (reasons []Reason) {
 	if f.request.Peer != "" {
 		add(Reason{Code: WhyRequestWaiting, At: f.request.ReceivedAt + wire.ContactRequestTTLSeconds})
 	}
-	return reasons
+	return append(reasons, f.busyReasons()...)
 }
 
 func (f *facts) receiveState() Reason {

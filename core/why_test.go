@@ -17,6 +17,9 @@ func codes(reasons []core.Reason) (list []string) {
 		if r.Stops {
 			mark = "!"
 		}
+		if r.Thread != "" {
+			r.Code += core.ReasonCode(" " + r.Thread)
+		}
 		list = append(list, mark+string(r.Code))
 	}
 	return list
@@ -101,6 +104,24 @@ func TestWhy(t *testing.T) {
 				alice.change(func(tx *store.Tx) error { return tx.DeleteContact(bob.ACEID()) })
 			}, false,
 			[]string{"permit_held"}, []string{"permit_outstanding"},
+		},
+		{
+			"a busy thread", func(t *testing.T, _ *relay, alice, bob *agent) {
+				for _, each := range []*agent{alice, bob} {
+					each.reopen(func(c *core.Config) { c.Profiles = append(c.Profiles, profile.OfficialByID(profile.CommerceID)) })
+				}
+				befriend(bob, alice)
+				rfq := wire.NewObject(wire.M("need", wire.NewString("a logo")))
+				for _, m := range []core.OutMessage{
+					{Type: "ace:commerce:rfq:1", ThreadID: "trade", Body: rfq}, {ThreadID: "talk", Body: profile.TextBody("x")}, {Body: profile.TextBody("x")},
+				} {
+					m.To = bob.ACEID()
+					if _, err := alice.Enqueue(t.Context(), m); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}, false,
+			[]string{"permit_held", "messages_waiting", "thread_busy trade"}, []string{"permit_issued", "thread_busy trade"},
 		},
 		{
 			"new key here", func(_ *testing.T, r *relay, alice, bob *agent) {

@@ -45,6 +45,12 @@ type whyReason struct {
 	At     *int64  `json:"at"`
 	Count  *int    `json:"count"`
 	Detail *string `json:"detail"`
+	// Untrusted has the thread that a reason is about, null for none.
+	Untrusted whyUntrusted `json:"untrusted"`
+}
+
+type whyUntrusted struct {
+	ThreadID *string `json:"thread_id"`
 }
 
 func newWhyAnswer(y core.Why) whyAnswer {
@@ -57,7 +63,7 @@ func newWhyAnswer(y core.Why) whyAnswer {
 func newWhyReasons(reasons []core.Reason) []whyReason {
 	list := []whyReason{}
 	for _, r := range reasons {
-		w := whyReason{Code: string(r.Code), Stops: r.Stops, At: timeOrNull(r.At), Detail: orNull(r.Detail)}
+		w := whyReason{Code: string(r.Code), Stops: r.Stops, At: timeOrNull(r.At), Detail: orNull(r.Detail), Untrusted: whyUntrusted{orNull(r.Thread)}}
 		if r.Count > 0 {
 			w.Count = &r.Count
 		}
@@ -114,6 +120,8 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 		return fmt.Sprintf("%s for %s without an outcome: ace outbox list shows them.", count(*w.Count, "message"), peer)
 	case core.WhyAttemptFailed:
 		return fmt.Sprintf("The last attempt to deliver one failed with %s.", detail)
+	case core.WhyThreadBusy:
+		return fmt.Sprintf("The thread %s is busy until the receipt of your message on it comes: meanwhile it takes no other from either of you.", clean(orDash(w.Untrusted.ThreadID), false))
 	case core.WhyNotPublished:
 		return "No descriptor of yours that is valid stands at the relay: ace publish."
 	case core.WhyBlockUnconfirmed:
