@@ -182,6 +182,30 @@ func write(path string, fill func(*os.File) error, publish func(temp, path strin
 	return SyncDir(dir)
 }
 
+// Append opens a regular file to add to it, making it, mode 0600, when there is
+// none, after checking owner and mode of what it opened.
+func Append(path string) (*os.File, error) {
+	// Without O_NONBLOCK a pipe would be waited for before it can be refused.
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		err = fault.Wrap(fault.StorageFailed, err)
+	case !info.Mode().IsRegular():
+		err = fault.New(fault.StorageFailed, "%s is no regular file", path)
+	default:
+		err = checkInfo(info, path, "0600")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // Erase overwrites a file with zeros, durably, and removes it. One that is not
 // there is erased already. A disk or a file system that writes elsewhere keeps
 // the old content for some time all the same.

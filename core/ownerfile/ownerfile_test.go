@@ -154,3 +154,34 @@ func TestCreateWithLeavesNothingOfAFailure(t *testing.T) {
 		t.Errorf("content %q, %v", got, err)
 	}
 }
+
+// TestAppend: what is added to is a file of the owner's alone, and nothing else.
+func TestAppend(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for range 2 {
+		f, err := ownerfile.Append(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("line\n"); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	info, err := os.Stat(path)
+	if text, _ := os.ReadFile(path); err != nil || info.Mode().Perm() != 0o600 || string(text) != "line\nline\n" {
+		t.Errorf("%v: %q, %v", info.Mode(), text, err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{path, pipe, filepath.Dir(path), filepath.Join(path, "x")} {
+		if _, err := ownerfile.Append(bad); !errors.Is(err, fault.StorageFailed) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

@@ -15,7 +15,8 @@ type app struct {
 	io      IO
 	flags   flags
 	conf    config
-	command string // the path of the running command, "ace contact list"
+	tracer  *tracer // nil without --trace
+	command string  // the path of the running command, "ace contact list"
 	// answers has, for each command, a value of each type it answers with.
 	answers map[*cobra.Command][]any
 }

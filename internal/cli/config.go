@@ -26,6 +26,8 @@ type config struct {
 	Timeout duration `toml:"timeout"`
 	// Time is the default of --time.
 	Time string `toml:"time"`
+	// Color is the default of --color.
+	Color string `toml:"color"`
 	// UTC shows times in UTC.
 	UTC bool `toml:"utc"`
 	// Passphrase says where the passphrase comes from.
@@ -86,6 +88,9 @@ func (a *app) applyConfig(cmd *cobra.Command) error {
 	if c.Time != "" && !given("time") {
 		a.flags.timeText = c.Time
 	}
+	if c.Color != "" && !given("color") {
+		a.flags.color = c.Color
+	}
 	if c.UTC && !given("utc") {
 		a.flags.utc = true
 	}
@@ -134,6 +139,9 @@ func (c *config) override(file config, says func(key ...string) bool) {
 	}
 	if says("time") {
 		c.Time = file.Time
+	}
+	if says("color") {
+		c.Color = file.Color
 	}
 	if says("utc") {
 		c.UTC = file.UTC
@@ -184,7 +192,7 @@ func (c *config) check(path string) error {
 
 // configKeys returns the names that keys of the file can have.
 func configKeys() []string {
-	return []string{"default_identity", "relay", "timeout", "time", "utc", "passphrase", "accept", "identities", "source", "file", "command", "digest"}
+	return []string{"default_identity", "relay", "timeout", "time", "color", "utc", "passphrase", "accept", "identities", "source", "file", "command", "digest"}
 }
 
 // nearest returns the candidate that was most likely meant by word, "" when none

@@ -16,6 +16,7 @@ default_identity = "ops"
 relay = "https://relay.example"
 timeout = "5s"
 time = "unix"
+color = "auto"
 utc = true
 [passphrase]
 source = "command"

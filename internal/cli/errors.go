@@ -130,12 +130,12 @@ func (a *app) printError(err error) {
 		fmt.Fprintf(a.io.Err, "%s\n", line)
 		return
 	}
-	fmt.Fprintf(a.io.Err, "ace: %s (%s)\n", r.Message, r.Code)
+	fmt.Fprintf(a.io.Err, "%s %s (%s)\n", a.paint(inkError, "ace:", a.io.ErrTTY), r.Message, r.Code)
 	if r.ReportID != "" {
 		fmt.Fprintf(a.io.Err, "report id: %s\n", r.ReportID)
 	}
 	if r.Hint != "" {
-		fmt.Fprintf(a.io.Err, "hint: %s\n", r.Hint)
+		fmt.Fprintf(a.io.Err, "%s %s\n", a.paint(inkHint, "hint:", a.io.ErrTTY), r.Hint)
 	}
 }
 
@@ -150,7 +150,7 @@ func (a *app) warn(format string, args ...any) {
 		fmt.Fprintf(a.io.Err, "%s\n", line)
 		return
 	}
-	fmt.Fprintf(a.io.Err, "warning: %s\n", text)
+	fmt.Fprintf(a.io.Err, "%s %s\n", a.paint(inkWarning, "warning:", a.io.ErrTTY), text)
 }
 
 // say writes progress to standard error, where --quiet and --json leave room

@@ -78,6 +78,8 @@ func variables() []variable {
 		{"ACE_RELAY_CONFIG", "the configuration file of a relay that this machine runs"},
 		{"ACE_RELAY_...", "a setting of that relay: its key, with _ for the point, as in ACE_RELAY_LIMITS_STREAMS"},
 		{"ACE_FORCE_TTY", "treat standard output as a terminal of that many columns"},
+		{"NO_COLOR", "no colour, unless --color asks for it"},
+		{"CLICOLOR_FORCE", "colour also where no terminal is, unless NO_COLOR or --color say otherwise"},
 		{"XDG_DATA_HOME", "where ace keeps its state: the folder ace in it"},
 		{"XDG_CONFIG_HOME", "where ace looks for ace/config.toml"},
 		{"XDG_RUNTIME_DIR", "where a development relay leaves its address"},
@@ -129,6 +131,7 @@ later one wins key by key. An unknown key is an error.
   timeout = "30s"                    # in place of --timeout
   time = "rfc3339"                   # in place of --time
   utc = true                         # in place of --utc
+  color = "auto"                     # in place of --color
 
   [passphrase]                       # where the passphrase comes from
   source = "command"                 # prompt, file, command or none

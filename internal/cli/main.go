@@ -109,7 +109,8 @@ func run(ctx context.Context, args []string, o IO) (status int) {
 }
 
 // finish reports the error of a command and returns the exit status.
-func (a *app) finish(ctx context.Context, err error) int {
+func (a *app) finish(ctx context.Context, err error) (status int) {
+	defer func() { a.endTrace(err, status) }()
 	var said *reported
 	switch {
 	case err == nil, errors.Is(err, errDrained):

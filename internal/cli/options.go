@@ -19,6 +19,7 @@ type flags struct {
 	fields                  []string
 	verbose, width          int
 	timeText                string
+	color, trace            string
 	time                    timeStyle // of timeText
 	utc                     bool
 	timeout                 time.Duration
@@ -42,6 +43,9 @@ func (a *app) addGlobalFlags(root *cobra.Command) {
 	g.StringSliceVar(&f.fields, "fields", nil, "keep only these JSON `MEMBERS`; help lists them")
 	g.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but the answer and errors")
 	g.CountVarP(&f.verbose, "verbose", "v", "tell more about what happens")
+	g.StringVar(&f.trace, "trace", "", "write a line for each request to this `FILE`, without one to standard error")
+	g.Lookup("trace").NoOptDefVal = traceToError
+	g.StringVar(&f.color, "color", "", "`WHEN` to use colour: auto, always or never (default auto)")
 	g.IntVar(&f.width, "width", 0, "width of text in `COLUMNS` (default that of the terminal)")
 	g.BoolVar(&f.utc, "utc", false, "show times in UTC")
 	g.StringVar(&f.timeText, "time", "", "`STYLE` of times in text: rfc3339, unix or relative")
@@ -74,6 +78,11 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if err := a.readConfig(cmd); err != nil {
 		return err
 	}
+	switch colorChoice(f.color) {
+	case "", colorAuto, colorAlways, colorNever:
+	default:
+		return usagef("--color is auto, always or never, not %q", f.color)
+	}
 	f.time = timeStyle(f.timeText)
 	switch f.time {
 	case "", timeRFC3339, timeUnix, timeRelative:
@@ -86,7 +95,10 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if f.width > 0 {
 		a.io.Columns = f.width
 	}
-	return a.compileQuery()
+	if err := a.compileQuery(); err != nil {
+		return err
+	}
+	return a.openTrace()
 }
 
 // checkNotEmpty refuses an option that is given with an empty value, as a script

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ type result interface {
 
 // page renders text: aligned on a terminal, tab-separated in a pipe.
 type page struct {
-	w     io.Writer
-	app   *app
-	align *tabwriter.Writer
+	w      io.Writer
+	app    *app
+	headed bool // the first line has the titles of columns
 }
 
 // print writes the one answer of a command to standard output.
@@ -32,15 +33,29 @@ func (a *app) print(r result) error {
 		return a.printJSON(r)
 	}
 	p := &page{w: a.io.Out, app: a}
-	if a.io.OutTTY {
-		p.align = tabwriter.NewWriter(a.io.Out, 0, 8, 2, ' ', 0)
-		p.w = p.align
+	if !a.io.OutTTY {
+		r.text(p)
+		return nil
 	}
+	var aligned bytes.Buffer
+	columns := tabwriter.NewWriter(&aligned, 0, 8, 2, ' ', 0)
+	p.w = columns
 	r.text(p)
-	if p.align != nil {
-		return p.align.Flush()
+	if err := columns.Flush(); err != nil {
+		return err
 	}
-	return nil
+	return a.writeAligned(aligned.Bytes(), p.headed)
+}
+
+// writeAligned writes columns that are aligned already: ink has no width, which
+// the aligning would not know.
+func (a *app) writeAligned(text []byte, headed bool) error {
+	if head, rest, ok := bytes.Cut(text, []byte("\n")); ok && headed {
+		_, err := fmt.Fprintf(a.io.Out, "%s\n%s", a.paint(inkHead, string(head), a.io.OutTTY), rest)
+		return err
+	}
+	_, err := a.io.Out.Write(text)
+	return err
 }
 
 // printJSON writes one JSON document on one line, after --fields and --jq.
@@ -135,6 +150,7 @@ func (p *page) row(columns ...string) {
 // head writes the titles of columns, on a terminal only.
 func (p *page) head(titles ...string) {
 	if p.app.io.OutTTY {
+		p.headed = true
 		p.row(titles...)
 	}
 }

@@ -120,11 +120,13 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		Loopback:  a.loopback(id),
 		Clock:     a.io.Now,
 		ReceiveBy: a.command,
+		Trace:     a.traceRequests(),
 	})
 	if err != nil {
 		unlocked.Destroy()
 		return nil, err
 	}
+	a.traceOpened(id, relay)
 	s := &session{Endpoint: endpoint, app: a, id: id, unlocked: unlocked, relay: relay, now: a.io.Now}
 	if err := a.nameEcho(ctx, s); err != nil {
 		s.Close()
