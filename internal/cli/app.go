@@ -114,8 +114,9 @@ func (a *app) root(args []string) *cobra.Command {
 	root.SetHelpCommand(newHelpCmd(a))
 	root.SetHelpCommandGroupID(groupOther)
 	root.InitDefaultHelpCmd()
-	// The name of the option is right, so registering cannot fail.
-	_ = root.RegisterFlagCompletionFunc("as", a.completeIdentity)
+	a.completeOption(root, "as", identityValues)
+	a.completeOption(root, "color", fixed("auto", "always", "never"))
+	a.completeOption(root, "time", fixed("rfc3339", "unix", "relative"))
 	return root
 }
 
@@ -172,6 +173,9 @@ func (a *app) leaf(c *cobra.Command, least, most int, answers []any, do func(ctx
 	c.Args = cobra.ArbitraryArgs // counted below: --json-schema needs none
 	c.DisableFlagsInUseLine = true
 	a.answers[c] = answers
+	if most == 0 {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		a.command = cmd.CommandPath()
 		if err := a.prepare(cmd); err != nil {

@@ -27,7 +27,7 @@ now; ace card diff compares that with what the relay serves. Of a PEER it is wha
 lookup verifies, which also pins the peer. Nobody but its author vouches for a
 card: an account to pay to is claimed, not proven.`,
 		Example:           "  ace card show @bob@relay.example",
-		ValidArgsFunction: a.completePeer,
+		ValidArgsFunction: a.complete(1, peerValues),
 	}
 	return a.leaf(c, 0, 1, []any{ownCardAnswer{}, peerAnswer{}}, func(ctx context.Context, args []string) error {
 		if len(args) == 1 {

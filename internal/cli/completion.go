@@ -5,8 +5,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/ace-toolkit/ace/keystore"
 )
 
 // shells writes the completion script for each shell.
@@ -33,21 +31,4 @@ func newCompletionCmd(a *app) *cobra.Command {
 		}
 		return write(a.io.Out)
 	})
-}
-
-// completeIdentity offers the names of the identities there are. It runs before
-// the environment is applied to the options.
-func (a *app) completeIdentity(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	if a.flags.home == "" {
-		a.flags.home = a.io.env(envName("home"))
-	}
-	names, err := keystore.List(a.identitiesDir())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (a *app) completePeer(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveNoFileComp
 }

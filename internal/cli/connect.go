@@ -20,9 +20,10 @@ type connectOptions struct {
 func newConnectCmd(a *app) *cobra.Command {
 	var o connectOptions
 	c := &cobra.Command{
-		Use:     "connect PEER [--profile ID] [--note TEXT] [--wait]",
-		Short:   "Ask a peer for contact",
-		Example: "  ace connect @bob@relay.example --note \"it is Alice\" --wait",
+		Use:               "connect PEER [--profile ID] [--note TEXT] [--wait]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Ask a peer for contact",
+		Example:           "  ace connect @bob@relay.example --note \"it is Alice\" --wait",
 	}
 	f := c.Flags()
 	f.StringVar(&o.profile, "profile", profileText, "`ID` of the profile you want to exchange")

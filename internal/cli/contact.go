@@ -30,7 +30,7 @@ func newContactRequestsCmd(a *app) *cobra.Command {
 
 func newContactAcceptCmd(a *app) *cobra.Command {
 	var name string
-	c := &cobra.Command{Use: "accept PEER [--name NAME]", Short: "Accept a contact request"}
+	c := &cobra.Command{Use: "accept PEER [--name NAME]", Short: "Accept a contact request", ValidArgsFunction: a.complete(1, peerValues)}
 	c.Flags().StringVar(&name, "name", "", "a `NAME` of your own for the peer")
 	return a.leaf(c, 1, 1, []any{contactAnswer{}}, func(ctx context.Context, args []string) error {
 		return runContactAccept(ctx, a, args[0], name)
@@ -38,7 +38,7 @@ func newContactAcceptCmd(a *app) *cobra.Command {
 }
 
 func newContactRejectCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "reject PEER", Short: "Reject a contact request"}
+	c := &cobra.Command{Use: "reject PEER", Short: "Reject a contact request", ValidArgsFunction: a.complete(1, peerValues)}
 	return a.leaf(c, 1, 1, []any{rejectedAnswer{}}, func(ctx context.Context, args []string) error {
 		return runContactReject(ctx, a, args[0])
 	})

@@ -13,8 +13,9 @@ import (
 func newContactBlockCmd(a *app) *cobra.Command {
 	var dry bool
 	c := &cobra.Command{
-		Use:   "block PEER [--dry-run]",
-		Short: "Refuse everything a peer sends",
+		Use:               "block PEER [--dry-run]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Refuse everything a peer sends",
 		Long: `Refuse everything a peer sends: here from now on, and at your relay once that has
 registered it. Its contact request is discarded. A peer that was never looked up
 is blocked by its whole ACE ID. Only ace contact unblock, or inviting the peer,
@@ -28,8 +29,9 @@ lifts a block.`,
 
 func newContactUnblockCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "unblock PEER",
-		Short: "Lift a block",
+		Use:               "unblock PEER",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Lift a block",
 		Long: `Lift a block. The peer is a stranger then; a permit of yours that it still holds
 admits it again. It also tells the relay when nothing is blocked here, as after
 the loss of this store.`,

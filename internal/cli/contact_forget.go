@@ -15,8 +15,9 @@ import (
 func newContactForgetCmd(a *app) *cobra.Command {
 	var dry bool
 	c := &cobra.Command{
-		Use:   "forget PEER [--dry-run]",
-		Short: "End the contact with a peer",
+		Use:               "forget PEER [--dry-run]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "End the contact with a peer",
 		Long: `End the contact with a peer: the contact, its request, the permits and the name
 you gave it are removed, and messages that wait for it are abandoned. Messages
 received stay, and so does the pinned key event log. A permit that the peer still

@@ -25,8 +25,9 @@ type inviteOptions struct {
 func newContactInviteCmd(a *app) *cobra.Command {
 	var o inviteOptions
 	c := &cobra.Command{
-		Use:   "invite PEER -o FILE [--expires D] [--agent FILE] [--name NAME]",
-		Short: "Admit a peer and write an invitation for it",
+		Use:               "invite PEER -o FILE [--expires D] [--agent FILE] [--name NAME]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Admit a peer and write an invitation for it",
 		Long: `Admit a peer and write an invitation for it, which lets it ask for contact
 although you are closed to strangers. That lifts a block. Give the file to the
 peer over a private channel: it is a credential. The peer runs ace contact import

@@ -22,8 +22,9 @@ func newDelegationCmd(a *app) *cobra.Command {
 func newDelegationIssueCmd(a *app) *cobra.Command {
 	var expires time.Duration
 	c := &cobra.Command{
-		Use:   "issue PEER [--expires DURATION]",
-		Short: "Sign that a peer acts on your behalf",
+		Use:               "issue PEER [--expires DURATION]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Sign that a peer acts on your behalf",
 		Long: `Sign that a peer acts on your behalf, and print the credential. It grants no right
 by itself: what it is worth is decided by those who are shown it. It is revoked by
 not renewing it. Nothing is sent.`,

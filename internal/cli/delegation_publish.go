@@ -51,7 +51,7 @@ func newDelegationWithdrawCmd(a *app) *cobra.Command {
 		Short: "No longer show that you act for somebody",
 		Long: `Take the credential of an issuer out of your descriptor. It stays valid for whoever
 has it, until it ends.`,
-		ValidArgsFunction: a.completePeer,
+		ValidArgsFunction: a.complete(1, peerValues),
 	}
 	c.Flags().BoolVar(&noPublish, "no-publish", false, "publish that later")
 	return a.leaf(c, 1, 1, []any{shownCredentials{}}, func(ctx context.Context, args []string) error {

@@ -12,13 +12,11 @@ import (
 
 func newExplainCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "explain [CODE]",
-		Short:   "Say what an error code means and what helps",
-		Long:    "Say what an error code of ace, a peer or a relay means and what helps. Without\nCODE, list them.",
-		Example: "  ace explain not_permitted",
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return codes(), cobra.ShellCompDirectiveNoFileComp
-		},
+		Use:               "explain [CODE]",
+		Short:             "Say what an error code means and what helps",
+		Long:              "Say what an error code of ace, a peer or a relay means and what helps. Without\nCODE, list them.",
+		Example:           "  ace explain not_permitted",
+		ValidArgsFunction: a.complete(1, codeValues),
 	}
 	return a.leaf(c, 0, 1, []any{explainAnswer{}, explainList{}}, func(_ context.Context, args []string) error { return runExplain(a, args) })
 }

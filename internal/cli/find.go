@@ -41,6 +41,7 @@ ace lookup alone.
 	f := c.Flags()
 	f.StringVar(&o.Tag, "tag", "", "only cards with this `TAG`")
 	f.StringVar(&o.Profile, "profile", "", "only those whose relay says that they enable this `PROFILE`")
+	a.completeOption(c, "profile", profileValues)
 	f.IntVar(&o.Limit, "limit", 0, "read at most `N` entries (default 100, with --all 10000)")
 	f.StringVar(&o.Cursor, "cursor", "", "go on at the `CURSOR` of an earlier answer")
 	f.BoolVar(&o.all, "all", false, "read all pages")

@@ -16,7 +16,7 @@ func newIdentityCmd(a *app) *cobra.Command {
 }
 
 func newIdentityShowCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show [NAME]", Short: "Show an identity, without opening its keys", ValidArgsFunction: a.completeIdentity}
+	c := &cobra.Command{Use: "show [NAME]", Short: "Show an identity, without opening its keys", ValidArgsFunction: a.complete(1, identityValues)}
 	return a.leaf(c, 0, 1, []any{identityAnswer{}}, func(_ context.Context, args []string) error {
 		return runIdentityShow(a, args)
 	})

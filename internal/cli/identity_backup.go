@@ -49,7 +49,7 @@ time so that past packets stay closed. What waits to be sent at that moment is
 expired in the copy and never sent again by itself: its receipt may come after the
 backup.`,
 		Example:           "  ace identity backup create -o alice.backup --include store",
-		ValidArgsFunction: a.completeIdentity,
+		ValidArgsFunction: a.complete(1, identityValues),
 	}
 	f := c.Flags()
 	f.StringVarP(&o.out, "output", "o", "", "`FILE` to make; it must not exist")

@@ -28,7 +28,7 @@ wait there. Without it the relay keeps them until they expire.
 
 The question is answered by typing the name; a script gives --yes and --confirm
 NAME.`,
-		ValidArgsFunction: a.completeIdentity,
+		ValidArgsFunction: a.complete(1, identityValues),
 	}
 	f := c.Flags()
 	f.BoolVar(&unregister, "unregister", false, "unregister at the relay first")

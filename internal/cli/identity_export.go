@@ -36,7 +36,7 @@ passphrase.
 
 No secret is ever exported: for those there is ace identity backup.`,
 		Example:           "  ace identity export --public -o alice.kel.json",
-		ValidArgsFunction: a.completeIdentity,
+		ValidArgsFunction: a.complete(1, identityValues),
 	}
 	f := c.Flags()
 	f.BoolVar(&o.public, "public", false, "say that what is written is public (required)")

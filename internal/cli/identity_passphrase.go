@@ -32,7 +32,7 @@ then it gets the new one too, after the keys. A process that runs has its keys
 open and is not disturbed. Backups keep the passphrase they were made with.`,
 		Example: `  ace identity passphrase
   ace identity passphrase work --passphrase-file old --new-passphrase-file new`,
-		ValidArgsFunction: a.completeIdentity,
+		ValidArgsFunction: a.complete(1, identityValues),
 	}
 	f := c.Flags()
 	f.BoolVar(&o.remove, "remove", false, "leave the keys unsealed")

@@ -18,7 +18,7 @@ func newIdentityRenameCmd(a *app) *cobra.Command {
 		Long: `Give an identity another name on this machine. Nobody else sees it: the ACE ID
 and the handle stay. The default of the configuration follows. No other process
 may be at work with the identity.`,
-		ValidArgsFunction: a.completeIdentity,
+		ValidArgsFunction: a.complete(1, identityValues),
 	}
 	return a.leaf(c, 2, 2, []any{renamedAnswer{}}, func(_ context.Context, args []string) error {
 		return runIdentityRename(a, args[0], args[1])

@@ -12,8 +12,9 @@ import (
 
 func newIdentitySafetyCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "safety [PEER]",
-		Short: "Show the words by which two people compare an identity",
+		Use:               "safety [PEER]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Show the words by which two people compare an identity",
 		Long: `Show ten words that stand for an identity and its newest event, for you to read
 to each other: your own words, or with PEER those of the log that you have pinned
 for somebody. When both read the same words, you hold the same log. The words

@@ -24,7 +24,7 @@ func newIdentityUseCmd(a *app) *cobra.Command {
 		Short: "Act as this identity when --as names none",
 		Long: `Write default_identity into the configuration file, the one of --config where it
 is given. All else in the file stays as it is, comments included.`,
-		ValidArgsFunction: a.completeIdentity,
+		ValidArgsFunction: a.complete(1, identityValues),
 	}
 	return a.leaf(c, 1, 1, []any{usedAnswer{}}, func(_ context.Context, args []string) error { return runIdentityUse(a, args[0]) })
 }

@@ -22,10 +22,10 @@ type inboxOptions struct {
 func newInboxCmd(a *app) *cobra.Command {
 	var o inboxOptions
 	list := &cobra.Command{Use: "list [flags]", Short: "List the messages you have received, newest last", Long: inboxLong}
-	o.addFlags(list)
+	o.addFlags(a, list)
 	run := func(ctx context.Context, _ []string) error { return runInboxList(ctx, a, o) }
 	c := &cobra.Command{Use: "inbox [flags]", Short: "List the messages you have received", Long: inboxLong}
-	o.addFlags(c)
+	o.addFlags(a, c)
 	c.AddCommand(a.leaf(list, 0, 0, []any{messageList{}}, run))
 	a.leaf(c, 0, 0, []any{messageList{}}, run)
 	listed := c.RunE
@@ -42,7 +42,7 @@ func newInboxCmd(a *app) *cobra.Command {
 const inboxLong = `List the messages you have received, newest last. Listing fetches nothing (see
 ace pull and ace listen) and changes nothing, unless --mark-read asks for it.`
 
-func (o *inboxOptions) addFlags(c *cobra.Command) {
+func (o *inboxOptions) addFlags(a *app, c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.unread, "unread", false, "only messages that are not marked as read")
 	f.StringVar(&o.from, "from", "", "only messages from this `PEER`")
@@ -51,6 +51,8 @@ func (o *inboxOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.since, "since", "", "only messages received since this `TIME`: 2h, 7d, or an RFC 3339 time")
 	f.IntVar(&o.limit, "limit", 0, "only the newest `N`, 0 for all")
 	f.BoolVar(&o.markRead, "mark-read", false, "mark the listed messages as read")
+	a.completeOption(c, "from", peerValues)
+	a.completeOption(c, "thread", threadValues)
 	f.BoolVar(&o.failEmpty, "fail-empty", false, "exit with 3 when there is none")
 }
 

@@ -16,8 +16,9 @@ import (
 func newLookupCmd(a *app) *cobra.Command {
 	var from string
 	c := &cobra.Command{
-		Use:   "lookup PEER... | --from FILE|-",
-		Short: "Fetch, verify and pin what peers publish",
+		Use:               "lookup PEER... | --from FILE|-",
+		ValidArgsFunction: a.complete(-1, peerValues),
+		Short:             "Fetch, verify and pin what peers publish",
 		Long: `Fetch and verify what peers publish, and pin their key event logs. PEER is an
 ACE ID, @name@host, a name you gave, or the start of a known peer's ID (at least
 12 digits). With several peers, --json answers with one line for each.

@@ -29,7 +29,7 @@ func newOutboxListCmd(a *app) *cobra.Command {
 }
 
 func newOutboxShowCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show MESSAGE_ID", Short: "Show a message you have queued", Long: "Show a message you have queued. The start of its ID is enough, at least 8\ncharacters."}
+	c := &cobra.Command{Use: "show MESSAGE_ID", Short: "Show a message you have queued", Long: "Show a message you have queued. The start of its ID is enough, at least 8\ncharacters.", ValidArgsFunction: a.complete(1, sentValues)}
 	return a.leaf(c, 1, 1, []any{outgoingDetail{}}, func(ctx context.Context, args []string) error {
 		return runOutboxShow(ctx, a, args[0])
 	})

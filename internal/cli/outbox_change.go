@@ -13,8 +13,9 @@ import (
 func newOutboxRetryCmd(a *app) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use:   "retry MESSAGE_ID... | --all",
-		Short: "Attempt messages now that wait for their next attempt",
+		Use:               "retry MESSAGE_ID... | --all",
+		ValidArgsFunction: a.complete(-1, sentValues),
+		Short:             "Attempt messages now that wait for their next attempt",
 		Long: `Attempt messages now, whenever their next attempt would be due. The start of a
 message ID is enough, at least 8 characters. A message that has its outcome
 stays as it is.`,
@@ -27,8 +28,9 @@ stays as it is.`,
 
 func newOutboxAbandonCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "abandon MESSAGE_ID...",
-		Short: "Stop attempting messages",
+		Use:               "abandon MESSAGE_ID...",
+		ValidArgsFunction: a.complete(-1, sentValues),
+		Short:             "Stop attempting messages",
 		Long: `Stop attempting messages for good. A relay may have taken one already: whether
 it arrives is then unknown, unless its receipt comes. A thread that it kept busy
 is free again.`,

@@ -29,8 +29,9 @@ permit is void once its issuer has another signing key.`,
 
 func newPermitRenewCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "renew PEER",
-		Short: "Send a peer a fresh permit, and ask for one",
+		Use:               "renew PEER",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Send a peer a fresh permit, and ask for one",
 		Long: `Send an admitted peer a fresh permit, and ask for one in return, which the next
 ace pull fetches. Permits renew themselves with the receipts of messages, and
 after a new signing key with ace maintain or ace listen.`,

@@ -25,7 +25,7 @@ func newProfileListCmd(a *app) *cobra.Command {
 }
 
 func newProfileShowCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show the messages of a profile with their schemas"}
+	c := &cobra.Command{Use: "show ID", Short: "Show the messages of a profile with their schemas", ValidArgsFunction: a.complete(1, profileValues)}
 	return a.leaf(c, 1, 1, []any{profileAnswer{}}, func(_ context.Context, args []string) error { return runProfileShow(a, args[0]) })
 }
 

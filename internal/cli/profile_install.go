@@ -30,8 +30,9 @@ that a peer or a relay sends can install one.`,
 
 func newProfileRemoveCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "remove ID",
-		Short: "Disable a profile of an identity",
+		Use:               "remove ID",
+		ValidArgsFunction: a.complete(1, profileValues),
+		Short:             "Disable a profile of an identity",
 		Long: `Disable a profile of an identity: its messages are rejected from then on, and the
 manifest of a third party is forgotten. What was received and the state of
 threads stay. Others learn of it with the next ace publish.`,

@@ -10,8 +10,9 @@ import (
 func newReadCmd(a *app) *cobra.Command {
 	var raw, markRead bool
 	c := &cobra.Command{
-		Use:   "read MESSAGE_ID... [--raw] [--mark-read]",
-		Short: "Show received messages",
+		Use:               "read MESSAGE_ID... [--raw] [--mark-read]",
+		ValidArgsFunction: a.complete(-1, receivedValues),
+		Short:             "Show received messages",
 		Long: `Show received messages. The start of a message ID is enough, at least 8
 characters. With several, --json answers with one line for each.`,
 	}

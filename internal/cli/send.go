@@ -28,8 +28,9 @@ type sendOptions struct {
 func newSendCmd(a *app) *cobra.Command {
 	var o sendOptions
 	c := &cobra.Command{
-		Use:   "send PEER [TEXT] [flags]",
-		Short: "Queue a message and try to relay it",
+		Use:               "send PEER [TEXT] [flags]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Queue a message and try to relay it",
 		Long: `Queue a message durably and try once to relay it. Exit status 0 means that it is
 queued; with --wait it means that the recipient's signed receipt has come.
 
@@ -56,6 +57,7 @@ messages belong to one, and refer by themselves to the message they answer.`,
 	f.StringVar(&o.body, "body", "", "message body as `JSON`, in place of TEXT")
 	f.StringVar(&o.bodyFile, "body-file", "", "`FILE` with the message body as JSON, - for standard input")
 	f.StringVar(&o.thread, "thread", "", "`THREAD` the message belongs to")
+	a.completeOption(c, "thread", threadValues)
 	f.StringVar(&o.requestID, "request-id", "", "your `KEY` for this message: the same key never queues a second one")
 	return a.leaf(c, 1, 2, []any{outgoingAnswer{}}, func(ctx context.Context, args []string) error {
 		return runSend(ctx, a, args, o)

@@ -136,7 +136,9 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 }
 
 // storePath is the endpoint's store in the folder of an identity.
-func (id *identity) storePath() string { return filepath.Join(id.store.Dir(), "store.db") }
+func (id *identity) storePath() string { return filepath.Join(id.store.Dir(), storeFile) }
+
+const storeFile = "store.db"
 
 // wrongPassphrase says what helps with keys that do not open under the
 // passphrase that was given.

@@ -20,8 +20,9 @@ func newThreadCmd(a *app) *cobra.Command {
 func newThreadListCmd(a *app) *cobra.Command {
 	var failEmpty bool
 	c := &cobra.Command{
-		Use:   "list [PEER] [--fail-empty]",
-		Short: "List the threads of the commerce profile",
+		Use:               "list [PEER] [--fail-empty]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "List the threads of the commerce profile",
 		Long: `List the threads of the commerce profile, the one that changed last at the end. A
 thread that ended is kept for 30 days.`,
 	}
@@ -34,12 +35,14 @@ thread that ended is kept for 30 days.`,
 func newThreadShowCmd(a *app) *cobra.Command {
 	var peer string
 	c := &cobra.Command{
-		Use:   "show THREAD [--with PEER]",
-		Short: "Show a thread: its state, what comes next, its history",
+		Use:               "show THREAD [--with PEER]",
+		ValidArgsFunction: a.complete(1, threadValues),
+		Short:             "Show a thread: its state, what comes next, its history",
 		Example: `  ace thread show 3f1c2a90-5b6d-4c1e-8f2a-0d9e7b6a5c43
   ace thread show order-7 --with bob --jq '.next[] | select(.by == "seller").type'`,
 	}
 	c.Flags().StringVar(&peer, "with", "", "`PEER` of the thread, where several have one of that name")
+	a.completeOption(c, "with", peerValues)
 	return a.leaf(c, 1, 1, []any{threadDetail{}}, func(ctx context.Context, args []string) error {
 		return runThreadShow(ctx, a, args[0], peer)
 	})

@@ -13,8 +13,9 @@ import (
 func newWhyCmd(a *app) *cobra.Command {
 	var offline bool
 	c := &cobra.Command{
-		Use:   "why PEER [--offline]",
-		Short: "Tell why you can or cannot reach a peer, and the peer you",
+		Use:               "why PEER [--offline]",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Tell why you can or cannot reach a peer, and the peer you",
 		Long: `Tell why you can or cannot reach a peer, and the peer you, from what is known
 here. The peer is looked up first, which pins it. What the peer has decided about
 you, or lost, only its own machine knows.`,
