@@ -183,7 +183,7 @@ func textExt(p *page, raw json.RawMessage) {
 		end, _ := c.Get("expiresAt")
 		id, _ := issuer.AsString()
 		until, _ := end.AsInt()
-		p.row("claims to act for", clean(id, false), "until "+p.time(until)+", not verified")
+		p.row("claims to act for", clean(id, false), "ends "+p.time(until)+", not verified")
 	}
 }
 
