@@ -68,27 +68,29 @@ func TestEndedCredentialIsNotPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := newAgent(t, r, open())
-	long, err := other.IssueCredential(a.ACEID(), 600)
+	long, err := other.IssueCredential(a.ACEID(), 120)
 	if err != nil {
 		t.Fatal(err)
 	}
+	now := short.ExpiresAt - 60 // of a clock that stands still between two steps
 	a.reopen(func(c *core.Config) {
+		c.Clock = func() int64 { return now }
 		c.Profiles = append(c.Profiles, profile.OfficialByID(profile.DelegationID))
 		list := wire.NewArray(short.Value(), long.Value())
 		c.Ext = wire.NewObject(wire.M(profile.DelegationID, wire.NewObject(wire.M("credentials", list))))
 	})
 	a.publish(false)
 	for _, step := range []struct {
-		ahead int64
-		want  int
-	}{{0, 2}, {59, 2}, {1, 1}, {540, 0}} {
-		r.ahead.Add(step.ahead)
+		at   int64
+		want int
+	}{{now, 2}, {short.ExpiresAt - 1, 2}, {short.ExpiresAt, 1}, {long.ExpiresAt - 1, 1}, {long.ExpiresAt, 0}} {
+		now = step.at
 		a.healthy()
 		s, _, err := a.Served(t.Context())
 		value, _ := s.Ext.Get(profile.DelegationID)
 		list, _ := value.Get("credentials")
 		if err != nil || len(list.Items()) != step.want || step.want == 0 && s.Ext.Kind() != wire.Null {
-			t.Errorf("%d s later: %d credentials, want %d: %v", step.ahead, len(list.Items()), step.want, err)
+			t.Errorf("at %d: %d credentials, want %d: %v", step.at, len(list.Items()), step.want, err)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (k *KnownPeer) readDocuments(tx *store.Tx, id string, now int64) error {
 		}
 	}
 	kept, ok, err := tx.Card(id)
-	if err != nil || !ok {
+	if err != nil || !ok || kept.Raw == nil {
 		return err
 	}
 	card, err := descriptor.DecodeStoredCard(kept.Raw)

@@ -13,8 +13,9 @@ import (
 
 func newContactShowCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "show PEER",
-		Short: "Show what is known of a peer",
+		Use:               "show PEER",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Show what is known of a peer",
 		Long: `Show what is known here of a peer: the contact with it, the permits, the key
 event log that is pinned and what it last published. No relay is asked: ace
 lookup does that, and ace why says what keeps messages from getting through.`,
@@ -27,8 +28,9 @@ lookup does that, and ace why says what keeps messages from getting through.`,
 func newContactNameCmd(a *app) *cobra.Command {
 	var remove bool
 	c := &cobra.Command{
-		Use:   "name PEER NAME | PEER --remove",
-		Short: "Give a peer a name of your own",
+		Use:               "name PEER NAME | PEER --remove",
+		ValidArgsFunction: a.complete(1, peerValues),
+		Short:             "Give a peer a name of your own",
 		Long: `Give a peer a name of your own, by which commands take it from then on. Nobody
 else sees it. One name stands for one peer.`,
 		Example: "  ace contact name @bob@relay.example bob",
