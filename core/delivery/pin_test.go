@@ -166,6 +166,12 @@ func TestCorruptPin(t *testing.T) {
 		{"the log of another", func(_, bob *endpoint) []byte { return bob.id.State().Raw() }},
 		{"no JSON", func(alice, _ *endpoint) []byte { return alice.id.State().Raw()[1:] }},
 		{"no events", func(*endpoint, *endpoint) []byte { return []byte("[]") }},
+		{"an event from the future", func(alice, _ *endpoint) []byte {
+			alice.world.now += wire.TimestampWindowSeconds + 1
+			alice.delegate(alice.id.State())
+			alice.world.now -= wire.TimestampWindowSeconds + 1
+			return alice.id.State().Raw()
+		}},
 		{"signatures exchanged", func(alice, _ *endpoint) []byte {
 			events := alice.id.State().Value().Items()
 			sig, _ := events[1].Get("sig")
