@@ -340,6 +340,37 @@ func TestPermitRefreshIsRetried(t *testing.T) {
 	}
 }
 
+// Upkeep makes the attempts of the Outbox that are due, and no other.
+func TestUpkeepRetriesWhatIsDue(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	fixed := r.clock()
+	at := func(now int64) {
+		bob.reopen(func(c *core.Config) {
+			c.Clock = func() int64 { return now }
+			c.Transport = &refusingOnce{path: "/v1/send", done: now > fixed}
+		})
+	}
+	at(fixed)
+	out, err := bob.Enqueue(t.Context(), core.OutMessage{To: alice.ACEID(), Body: profile.TextBody("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = bob.Attempt(t.Context(), out.MessageID); err == nil || out.NextAttemptAt <= fixed {
+		t.Fatalf("the relay took it: %+v", out)
+	}
+	at(out.NextAttemptAt - 1)
+	if report := bob.healthy(); report.Relayed != 0 {
+		t.Errorf("before it is due: %+v", report)
+	}
+	at(out.NextAttemptAt)
+	if report := bob.healthy(); report.Relayed != 1 {
+		t.Errorf("when it is due: %+v", report)
+	}
+	wantKinds(t, alice.pull(), core.EventMessage)
+}
+
 func TestUpkeepEndsWithItsContext(t *testing.T) {
 	r := newRelay(t)
 	alice := newAgent(t, r, closed())
