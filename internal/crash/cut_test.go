@@ -19,10 +19,10 @@ var stride = flag.Int("stride", 211, "how many bytes are between two cuts of the
 // fifty, at offsets that lie a stride apart and begin one further with each. A
 // stride of 50 cuts every offset of the answer to a request for the stream once:
 // in the header, in the connected event, and in the event of a message. A stride
-// of 1 cuts every byte of the whole run, which takes an hour. What comes of it is that of an unbroken
-// stream (07#client-rules, 06#receive-pipeline): each message is stored, shown,
-// acknowledged and receipted once, and the next connection begins after the last
-// entry that was processed, after 1, 2, 4 … 30 seconds.
+// of 1 cuts every byte of the whole run, which takes an hour. What comes of it is
+// that of an unbroken stream (07#client-rules, 06#receive-pipeline): each message
+// is stored, shown, acknowledged and receipted once, and the next connection
+// begins after the last entry that was processed, after 1, 2, 4 … 30 seconds.
 func TestListenCut(t *testing.T) {
 	const messages = 50
 	step := *stride
