@@ -98,10 +98,10 @@ func (l *listener) seen(kind string) (list []event) {
 	return list
 }
 
-// wait waits until f is true of the listener, which it asks after each event.
+// wait waits until f is true of the listener, which it asks after each event. It
+// gives up when no event comes any more.
 func (l *listener) wait(what string, f func() bool) {
 	l.t.Helper()
-	deadline := time.After(3 * patience)
 	for {
 		l.mu.Lock()
 		more := l.more
@@ -116,8 +116,9 @@ func (l *listener) wait(what string, f func() bool) {
 				l.t.Fatalf("the listener ended before %s: %s\n%s", what, l.state, l.stderr)
 			}
 			return
-		case <-deadline:
-			l.t.Fatalf("no %s: the listener said %+v\n%s", what, l.seen(""), l.stderr)
+		case <-time.After(3 * patience):
+			all := l.seen("")
+			l.t.Fatalf("no %s: of %d events the last are %+v\n%s", what, len(all), all[max(0, len(all)-10):], l.stderr)
 		}
 	}
 }
