@@ -40,7 +40,7 @@ func (h *host) checkAck(through string) {
 		if err != nil {
 			return err
 		}
-		times := h.timesShown(through)
+		times := h.timesShown()
 		for id, raw := range h.shown {
 			if wire.CompareStreamIDs(id, through) > 0 {
 				continue
@@ -64,11 +64,12 @@ func (h *host) checkAck(through string) {
 	})
 }
 
-// timesShown counts the entries up to one by their messages.
-func (h *host) timesShown(through string) map[string]int {
+// timesShown counts the entries that are not taken from the inbox by their
+// messages.
+func (h *host) timesShown() map[string]int {
 	times := map[string]int{}
-	for id, raw := range h.shown {
-		if p, err := packet.DecodeValue(raw); err == nil && wire.CompareStreamIDs(id, through) <= 0 {
+	for _, raw := range h.shown {
+		if p, err := packet.DecodeValue(raw); err == nil {
 			times[p.MessageID]++
 		}
 	}
@@ -82,7 +83,7 @@ func (h *host) checkReceipted(m *sentMessage) {
 	w := h.w
 	sent, tried := h.receipted[m.id]
 	switch {
-	case h.excused() || m.from.excused() || m.from.exhausted || h.view.contacts[m.from.id.ACEID()].State != "admitted" || w.anyRotated() || w.anyUnregistered():
+	case h.excused() || m.from.excused() || m.from.exhausted || h.view.contacts[m.from.id.ACEID()].State != "admitted" || h.renewed(m.from.id.ACEID()) || m.from.unregistered:
 	case !tried:
 		w.violate("a message that was taken in is receipted", "06#receipts", "%s acknowledges %s, and no receipt has left", h.name, m.id)
 	case !sent:
@@ -132,7 +133,8 @@ func (h *host) checkSend(c *call) {
 	}
 	c.peer = s.packet.To
 	defer func() { c.issues, c.answers = s.issues, s.answers }()
-	h.w.packets[s.packet.MessageID] = append(h.w.packets[s.packet.MessageID], passage{at: s.packet.Timestamp, prekey: s.packet.Prekey})
+	id := strings.Clone(s.packet.MessageID) // not with the request, and so below
+	h.w.packets[id] = append(h.w.packets[id], passage{at: s.packet.Timestamp, prekey: strings.Clone(s.packet.Prekey)})
 	s.checkSignature()
 	s.checkPermit()
 	if s.entry.MessageID != "" {

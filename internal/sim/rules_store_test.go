@@ -567,18 +567,18 @@ func droppedForAReason(h *host, before, after *view) string {
 				continue
 			}
 		case fault.NotPermitted:
-			if !h.admits(a.Peer, before, after) || h.w.anyRotated() {
+			if !h.admits(a.Peer, before, after) || h.renewed(a.Peer) {
 				continue
 			}
 		case fault.UnknownPrekey:
 			continue // see checkReceipt
 		case fault.InvalidAuthorization:
 			// The source of a contact packet expires while it waits.
-			if h.w.anyRotated() || h.w.now-dawn > wire.MaxDescriptorLifetime/2 {
+			if h.renewed(a.Peer) || h.w.now-dawn > wire.MaxDescriptorLifetime/2 {
 				continue
 			}
 		case fault.StalePeerBinding:
-			if h.w.anyRotated() {
+			if h.renewed(a.Peer) {
 				continue
 			}
 		case fault.InvalidSignature, fault.KELConflict:
@@ -605,6 +605,9 @@ func droppedForAReason(h *host, before, after *view) string {
 func (h *host) admits(peer string, before, after *view) bool {
 	return !h.deciding && before.contacts[peer].State == "admitted" && after.contacts[peer].State == "admitted"
 }
+
+// renewed reports whether a host or a peer of it has had another key.
+func (h *host) renewed(peer string) bool { return h.rotated || h.w.other(peer).rotated }
 
 func (w *world) anyRotated() bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.rotated })

@@ -30,6 +30,8 @@ func (t tally) check(test *testing.T) {
 	for _, what := range []string{
 		"accepted", "died", "restored", "lost", "rotate", "held back", "answer lost", "doubled", "hopeful",
 		"ended delivered", "ended expired", "sent to a peer prekey", "receipt delivered ", "event message",
+		"stream", "stream cut", "another process", "recover", "imported", "forget", "unpublish", "prekeys exhausted",
+		"trade: ", "trade: thread_busy", "receipt rejected thread_busy", "threads at their end",
 	} {
 		if t[what] == 0 {
 			test.Errorf("%q never happened", what)
