@@ -57,6 +57,7 @@ var rules = []rule{
 	{"a thread names what it refers to", "commerce#references", threadsRefer},
 	{"a thread only grows", "commerce#bounds-and-retention", threadsGrow},
 	{"what the sender has committed the receiver has", "08#sender-state-and-busy-threads", threadsFollow},
+	{"the delivered receipt commits a message", "08#sender-state-and-busy-threads", deliveredCommits},
 	{"one message of a thread is in flight", "08#sender-state-and-busy-threads", threadsAreBusy},
 	{"a commerce message is rejected for its reason", "commerce#check-order", tradesRejected},
 }
@@ -134,8 +135,11 @@ const maxRetryAfter = 200
 // what a relay asked for if that is more.
 func delaysGrow(h *host, before, after *view) string {
 	for _, e := range after.outbox {
-		was := before.entry(e.MessageID)
-		if was == nil || was.Attempts+1 != e.Attempts || e.State != store.Pending {
+		attempts := 0
+		if was := before.entry(e.MessageID); was != nil {
+			attempts = was.Attempts
+		}
+		if attempts+1 != e.Attempts || e.State != store.Pending {
 			continue
 		}
 		delay := int64(3600)

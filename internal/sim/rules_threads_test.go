@@ -103,6 +103,25 @@ func threadsFollow(h *host, _, after *view) string {
 	return ""
 }
 
+// deliveredCommits: what the receipt ends as delivered is in the history of its
+// thread, unless the outcome of another message was unknown when it was sent.
+func deliveredCommits(h *host, before, after *view) string {
+	for _, e := range after.outbox {
+		was := before.entry(e.MessageID)
+		if e.State != store.Delivered || was == nil || was.State != store.Pending || shortType(e.Type) == "" {
+			continue
+		}
+		same := func(entry store.ThreadEntry) bool {
+			return entry.MessageID == e.MessageID && entry.Sender == h.id.ACEID()
+		}
+		in := slices.ContainsFunc(after.threads[threadKey{e.Peer, e.ThreadID}].entries, same)
+		if !in && !h.excused() && !h.w.unknownOutcome(h, h.w.other(e.Peer), e.ThreadID) {
+			return fmt.Sprintf("%s is not in %q", e.MessageID, e.ThreadID)
+		}
+	}
+	return ""
+}
+
 func threadsAreBusy(h *host, _, after *view) string {
 	pending := map[threadKey]string{}
 	for _, e := range after.outbox {
@@ -165,7 +184,8 @@ func (w *world) checkThreads() {
 		for key, t := range h.view.threads {
 			peer := w.other(key.peer)
 			theirs, ok := peer.view.threads[threadKey{h.id.ACEID(), key.id}]
-			if w.broken != nil || h.excused() || peer.excused() || !ok || w.unknownOutcome(h, peer, key.id) {
+			old := t.entries[0].Timestamp < w.now-threadRetention // and may have been deleted
+			if w.broken != nil || h.excused() || peer.excused() || !ok && old || w.unknownOutcome(h, peer, key.id) {
 				continue
 			}
 			w.count("threads at their end")
