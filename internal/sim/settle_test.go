@@ -22,6 +22,13 @@ func (w *world) settle() {
 	for len(w.late) > 0 {
 		w.release()
 	}
+	for _, h := range w.hosts {
+		withdrawn, err := h.endpoint.Withdrawn(w.ctx)
+		h.expect("withdrawn", err)
+		if withdrawn { // only its owner publishes it again
+			h.expect("publish", h.publish(false))
+		}
+	}
 	hopeful := w.hopeful()
 	for round := range eagerRounds {
 		w.round(round == 0)
