@@ -49,7 +49,7 @@ func newOutboxPruneCmd(a *app) *cobra.Command {
 --older-than says. Upkeep removes them after 30 days by itself. A message without
 an outcome is never removed: ace outbox abandon gives it one.`,
 	}
-	c.Flags().DurationVar(&age, "older-than", wire.OfflineWindowSeconds*time.Second, "how `LONG` ago the outcome was, at least 168h")
+	durationVar(c.Flags(), &age, "older-than", wire.OfflineWindowSeconds*time.Second, "how `LONG` ago the outcome was, at least 7d")
 	return a.leaf(c, 0, 0, []any{prunedAnswer{}}, func(ctx context.Context, _ []string) error {
 		return runOutboxPrune(ctx, a, age)
 	})
@@ -64,7 +64,7 @@ func (r prunedAnswer) text(p *page) { p.line("removed %s", count(int(r.Removed),
 
 func runOutboxPrune(ctx context.Context, a *app, age time.Duration) error {
 	if age < wire.OfflineWindowSeconds*time.Second {
-		return usagef("--older-than is at least %dh", wire.OfflineWindowSeconds/3600)
+		return usagef("--older-than is at least %dd", wire.OfflineWindowSeconds/86400)
 	}
 	s, err := a.openStore(ctx)
 	if err != nil {
