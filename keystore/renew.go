@@ -20,9 +20,10 @@ type Renewal struct {
 	Passphrase []byte
 	// NotAfter ends the new signing key, in Unix seconds.
 	NotAfter int64
-	// Files are more files of the folder, by name, that change together with
-	// the keys.
-	Files map[string][]byte
+	// Files returns more files of the folder, by name, that change together with
+	// the keys. It is called under the lock, so that it may read what is there. Nil:
+	// there are none.
+	Files func() (map[string][]byte, error)
 	// Command is what the lock tells another process.
 	Command string
 }
@@ -142,6 +143,18 @@ func (k *newKeys) succeed(rotate func(root *suite.SigningKey, next string) (*kel
 	return log.Delegate(root, publicKey(k.signing), log.LastTS(), notAfter)
 }
 
+// files returns the files of the folder after the renewal.
+func (r Renewal) files(keys *newKeys) (map[string][]byte, error) {
+	if r.Files == nil {
+		return keys.files(r.Passphrase, nil)
+	}
+	more, err := r.Files()
+	if err != nil {
+		return nil, err
+	}
+	return keys.files(r.Passphrase, more)
+}
+
 // renew replaces the signing key under the lock. Of the keys that sign is given
 // it takes the log, and the root where sign sets one; the vault key stays.
 func (s *Store) renew(r Renewal, now int64, sign func(*kel.State, *newKeys, *change) error) (*kel.State, error) {
@@ -172,7 +185,7 @@ func (s *Store) renew(r Renewal, now int64, sign func(*kel.State, *newKeys, *cha
 		return nil, s.abandoned(err)
 	}
 	failpoint.Here(failpoint.EventsSigned)
-	files, err := keys.files(r.Passphrase, r.Files)
+	files, err := r.files(keys)
 	if err != nil {
 		return nil, s.abandoned(err)
 	}

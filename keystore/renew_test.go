@@ -128,7 +128,12 @@ func TestRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rotation(t, s, o)
-	r.Files = map[string][]byte{"settings.toml": []byte("new")}
+	r.Files = func() (map[string][]byte, error) {
+		if _, err := s.Lock("somebody else", later); !errors.Is(err, fault.LockBusy) {
+			t.Errorf("files are made without the lock: %v", err)
+		}
+		return map[string][]byte{"settings.toml": []byte("new")}, nil
+	}
 	log, err := s.Rotate(r, later)
 	if err != nil {
 		t.Fatal(err)

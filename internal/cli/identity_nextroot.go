@@ -122,6 +122,18 @@ func (p preparedRotation) destroy() {
 	clear(p.NextPassphrase)
 }
 
+// settingsWith returns the file of the settings as they are now, but for the place
+// of the next root. The lock of the identity is held.
+func (r *renewal) settingsWith(nextRoot string) (map[string][]byte, error) {
+	s, err := readSettings(r.id.store.Dir())
+	if err != nil {
+		return nil, err
+	}
+	s.NextRoot = nextRoot
+	text, err := s.encode()
+	return map[string][]byte{settingsFile: text}, err
+}
+
 // prepare opens the next root of the given log and decides about the new one.
 // The settings returned differ in where it is.
 func (r *renewal) prepare(ctx context.Context, next *nextRoots, log *kel.State, dryRun bool) (p preparedRotation, s settings, err error) {
@@ -141,17 +153,13 @@ func (r *renewal) prepare(ctx context.Context, next *nextRoots, log *kel.State, 
 	if err == nil && !dryRun {
 		p.NextPassphrase, err = next.newPass(ctx, r.a, opened.pass, r.pass, r.id.name)
 	}
-	text, encodeErr := s.encode()
-	if err == nil {
-		err = encodeErr
-	}
 	if err != nil {
 		p.destroy()
 		return p, s, err
 	}
 	r.plan.NextRoot = &path
 	p.Renewal = r.renewal()
-	p.Files = map[string][]byte{settingsFile: text}
+	p.Files = func() (map[string][]byte, error) { return r.settingsWith(s.NextRoot) }
 	p.NextRootPath = path
 	return p, s, nil
 }

@@ -361,9 +361,13 @@ func (r *recovery) recoverBare(ctx context.Context) error {
 		}
 		defer clear(n.pass)
 	}
+	text, err := s.encode()
+	if err != nil {
+		return err
+	}
 	now := r.io.Now()
 	n.id.store, err = keystore.CreateRecovered(keystore.CreateOptions{
-		Dir: r.identityDir(name), NextRootPath: rotation.NextRootPath, Files: rotation.Files,
+		Dir: r.identityDir(name), NextRootPath: rotation.NextRootPath, Files: map[string][]byte{settingsFile: text},
 		Passphrase: n.pass, NextPassphrase: rotation.NextPassphrase, Lifetime: end - now, Command: r.command,
 	}, r.log, rotation.NextRoot, now)
 	if err != nil {
@@ -391,6 +395,9 @@ func (r *recovery) settingsServed() settings {
 	s := settings{Relay: r.relay, Dev: onLoopback(r.relay), FollowDev: r.fromRelay == relayDev || r.fromRelay == "" && r.flags.relay == relayDev, Contact: descriptor.ContactClosed, Profiles: []string{profile.TextID}}
 	if c := r.own.Card; c != nil {
 		s.Contact, s.Listed = c.Contact, c.Listed
+		// Accounts to be paid at are not taken over: whoever stole the signing key may
+		// have written them (06#security-considerations).
+		s.Description, s.Image, s.Tags = c.Card.Description, c.Card.Image, c.Card.Tags
 		if c.Home == r.relay {
 			s.Handle = c.Handle
 		}
