@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 var stride = flag.Int("stride", 211, "how many bytes are between two cuts of the stream of one message")
@@ -111,7 +112,12 @@ type cutter struct {
 // stream answers one request.
 func (c *cutter) stream(o *opening) {
 	c.once.Do(func() { close(c.asked) })
-	<-c.queued
+	select {
+	case <-c.queued:
+	case <-time.After(5 * time.Second): // long before the listener gives up
+		o.drain()
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	since := o.req.URL.Query().Get("since")
