@@ -147,7 +147,8 @@ func delaysGrow(h *host, before, after *view) string {
 			delay = 60 << (e.Attempts - 1)
 		}
 		delay = max(delay, h.retryAfter[e.MessageID])
-		if waits := e.NextAttemptAt - h.clock(); waits < delay || waits > max(delay, maxRetryAfter) {
+		// It was made at some time of this step.
+		if waits := e.NextAttemptAt - h.clock(); waits < delay-(h.w.now-h.w.began) || waits > max(delay, maxRetryAfter) {
 			return fmt.Sprintf("%s waits %d s after attempt %d", e.MessageID, waits, e.Attempts)
 		}
 	}

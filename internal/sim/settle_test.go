@@ -56,6 +56,7 @@ func (w *world) settle() {
 // round is one turn of upkeep, or of what is due meanwhile, and of pulling, for
 // each host.
 func (w *world) round(all bool) {
+	w.began = w.now
 	for _, h := range w.hosts {
 		if all || w.now-h.keptUp >= day/2 {
 			h.upkeep()

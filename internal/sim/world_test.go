@@ -22,6 +22,7 @@ type world struct {
 	dir         string
 	plan        plan
 	now         int64 // the true time; hosts and relays are off by their skew
+	began       int64 // when this step did
 	hosts       []*host
 	relays      []*relay
 	kels        *kel.Cache
@@ -124,6 +125,7 @@ func (w *world) close() {
 func (w *world) play(n int, s step) {
 	h := w.hosts[s.host]
 	w.draw(s.seed)
+	w.began = w.now
 	w.note("%d %s: %s", n, h.name, s.action.name)
 	w.count(s.action.name)
 	if !s.action.calm {
