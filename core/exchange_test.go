@@ -247,22 +247,22 @@ func TestMessages(t *testing.T) {
 	befriend(bob, alice)
 	out := bob.send(alice, "one")
 	alice.pull()
-	m, err := alice.Message(t.Context(), out.MessageID[:8])
+	m, err := alice.Message(t.Context(), out.MessageID[:8], "")
 	if err != nil || m.MessageID != out.MessageID || m.Handled {
 		t.Fatalf("message %+v: %v", m, err)
 	}
-	if err := alice.MarkHandled(t.Context(), m.MessageID); err != nil {
+	if err := alice.MarkHandled(t.Context(), m.From, m.MessageID); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := alice.Inbox(t.Context(), core.InboxFilter{Unhandled: true}); err != nil || len(left) != 0 {
 		t.Errorf("unhandled %+v: %v", left, err)
 	}
 	for _, id := range []string{"", "short", "zzzzzzzz", "00000000"} {
-		if _, err := alice.Message(t.Context(), id); !errors.Is(err, fault.InvalidArgument) {
+		if _, err := alice.Message(t.Context(), id, ""); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if err := alice.MarkHandled(t.Context(), suite.NewMessageID()); !errors.Is(err, fault.InvalidArgument) {
+	if err := alice.MarkHandled(t.Context(), m.From, suite.NewMessageID()); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("unknown message: %v", err)
 	}
 	if _, err := bob.OutboxEntry(t.Context(), suite.NewMessageID()); !errors.Is(err, fault.InvalidArgument) {

@@ -70,18 +70,22 @@ func messageOf(s store.Message, name string) (Message, error) {
 }
 
 // Message returns the message with an ID, or with at least 8 characters that
-// only one ID begins with. Code: invalid_argument.
-func (e *Endpoint) Message(ctx context.Context, id string) (m Message, err error) {
+// only one ID begins with. Senders choose the IDs of their messages, and two may
+// have chosen the same: from names the one that is meant, "" is any. Code:
+// invalid_argument.
+func (e *Endpoint) Message(ctx context.Context, id, from string) (m Message, err error) {
 	if len(id) < minMessagePrefix || strings.Trim(id, "0123456789abcdef-") != "" {
 		return m, fault.New(fault.InvalidArgument, "%.80q is not a message ID nor %d characters of one", id, minMessagePrefix)
 	}
 	err = e.store.View(ctx, func(tx *store.Tx) error {
-		found, err := tx.MessagesWithPrefix(id, 2)
+		found, err := tx.MessagesWithPrefix(id, from, 2)
 		switch {
 		case err != nil:
 			return err
 		case len(found) == 0:
 			return fault.New(fault.InvalidArgument, "no message %q in the inbox", id)
+		case len(found) > 1 && found[0].MessageID == found[1].MessageID:
+			return fault.New(fault.InvalidArgument, "%q is the ID of messages of several senders: name the sender", id)
 		case len(found) > 1:
 			return fault.New(fault.InvalidArgument, "%q stands for several messages: write more characters", id)
 		}
@@ -95,11 +99,11 @@ func (e *Endpoint) Message(ctx context.Context, id string) (m Message, err error
 	return m, err
 }
 
-// MarkHandled sets the local mark of a message. Code: invalid_argument for an
-// unknown one.
-func (e *Endpoint) MarkHandled(ctx context.Context, messageID string) error {
+// MarkHandled sets the local mark of the message that from has sent with an ID.
+// Code: invalid_argument for an unknown one.
+func (e *Endpoint) MarkHandled(ctx context.Context, from, messageID string) error {
 	return e.store.Update(ctx, func(tx *store.Tx) error {
-		found, err := tx.SetHandled(messageID)
+		found, err := tx.SetHandled(from, messageID)
 		if err == nil && !found {
 			err = fault.New(fault.InvalidArgument, "no message %.80q in the inbox", messageID)
 		}

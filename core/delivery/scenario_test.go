@@ -155,7 +155,7 @@ func TestFullReceiverHolds(t *testing.T) {
 	for range wire.MaxFetchAttempts {
 		alice.pullOne(delivery.Hold, fault.ReceiverCapacity)
 	}
-	alice.update(func(tx *store.Tx) error { _, err := tx.SetHandled(first.MessageID); return err })
+	alice.update(func(tx *store.Tx) error { _, err := tx.SetHandled(bob.id.ACEID(), first.MessageID); return err })
 	alice.pullOne(delivery.Delivered, "")
 }
 

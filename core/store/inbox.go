@@ -63,18 +63,20 @@ func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
 		strings.Join(where, " AND ")+" ORDER BY seq DESC LIMIT ?) ORDER BY seq", append(args, limit)...)
 }
 
-// MessagesWithPrefix returns at most limit messages whose ID begins with
-// prefix, which has to be made of hex digits and hyphens.
-func (tx *Tx) MessagesWithPrefix(prefix string, limit int) ([]Message, error) {
-	return rows(tx, scanMessage, "SELECT "+messageColumns+" FROM message WHERE message_id >= ? AND message_id < ? ORDER BY message_id LIMIT ?",
-		prefix, prefix+"~", limit)
+// MessagesWithPrefix returns at most limit messages, of one peer or with "" of
+// all, whose ID begins with prefix, which has to be made of hex digits and
+// hyphens.
+func (tx *Tx) MessagesWithPrefix(prefix, peer string, limit int) ([]Message, error) {
+	return rows(tx, scanMessage, "SELECT "+messageColumns+` FROM message
+		WHERE message_id >= ? AND message_id < ? AND (? = '' OR peer = ?) ORDER BY message_id LIMIT ?`,
+		prefix, prefix+"~", peer, peer, limit)
 }
 
-// SetHandled marks the messages with the given ID and reports whether there is
-// one.
-func (tx *Tx) SetHandled(messageID string) (bool, error) {
+// SetHandled marks the message of a peer with the given ID and reports whether
+// there is one.
+func (tx *Tx) SetHandled(peer, messageID string) (bool, error) {
 	before := tx.conn.TotalChanges()
-	n, err := tx.exec("UPDATE message SET handled = 1 WHERE message_id = ?", messageID)
+	n, err := tx.exec("UPDATE message SET handled = 1 WHERE message_id = ? AND peer = ?", messageID, peer)
 	tx.store.handled += tx.conn.TotalChanges() - before
 	return n > 0, err
 }

@@ -84,7 +84,7 @@ func TestSchema3KeepsMessages(t *testing.T) {
 		newest, err := tx.Messages(store.MessageFilter{Limit: 2})
 		check(t, err, len(newest) == 2 && newest[0].MessageID == "new" && newest[1].MessageID == "read", "newest %+v", newest)
 		for range 2 {
-			if _, err := tx.SetHandled("new"); err != nil {
+			if _, err := tx.SetHandled(bob, "new"); err != nil {
 				return err
 			}
 		}

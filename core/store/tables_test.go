@@ -100,18 +100,27 @@ func TestMessages(t *testing.T) {
 				return err
 			}
 		}
-		_, err := tx.SetHandled(message(1).MessageID)
+		other := message(1)
+		other.Peer = bob // two senders may choose the same ID
+		if err := tx.AddMessage(other); err != nil {
+			return err
+		}
+		_, err := tx.SetHandled(alice, other.MessageID)
 		return err
 	})
 	update(t, s, func(tx *store.Tx) error {
 		newest, err := tx.Messages(store.MessageFilter{Limit: 2})
-		check(t, err, len(newest) == 2 && newest[0].SentAt == 3 && newest[1].SentAt == 4, "newest two %v", newest)
+		check(t, err, len(newest) == 2 && newest[0].SentAt == 4 && newest[1].Peer == bob && !newest[1].Handled, "newest two %v", newest)
 		open, err := tx.Messages(store.MessageFilter{Unhandled: true, Peer: alice, Since: 1})
 		check(t, err, len(open) == 3, "unhandled %v", open)
 		n, err := tx.CountUnhandled()
-		check(t, err, n == 4, "unhandled count %d", n)
-		found, err := tx.MessagesWithPrefix("00000003", 2)
+		check(t, err, n == 5, "unhandled count %d", n)
+		found, err := tx.MessagesWithPrefix("00000003", "", 2)
 		check(t, err, len(found) == 1 && found[0].SentAt == 3, "prefix %v", found)
+		both, err := tx.MessagesWithPrefix("00000001", "", 3)
+		check(t, err, len(both) == 2, "of two senders %v", both)
+		one, err := tx.MessagesWithPrefix("00000001", bob, 3)
+		check(t, err, len(one) == 1 && one[0].Peer == bob, "of one sender %v", one)
 		return nil
 	})
 }

@@ -141,7 +141,7 @@ func runInboxList(ctx context.Context, a *app, o inboxOptions) error {
 
 func (s *session) markRead(ctx context.Context, messages []core.Message) error {
 	for _, m := range messages {
-		if err := s.MarkHandled(ctx, m.MessageID); err != nil {
+		if err := s.MarkHandled(ctx, m.From, m.MessageID); err != nil {
 			return err
 		}
 	}

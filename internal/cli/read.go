@@ -8,19 +8,25 @@ import (
 )
 
 func newReadCmd(a *app) *cobra.Command {
-	var raw, markRead bool
+	var o readOptions
 	c := &cobra.Command{
-		Use:               "read MESSAGE_ID... [--raw] [--mark-read]",
+		Use:               "read MESSAGE_ID... [--from PEER] [--raw] [--mark-read]",
 		ValidArgsFunction: a.complete(-1, receivedValues),
 		Short:             "Show received messages",
 		Long: `Show received messages. The start of a message ID is enough, at least 8
 characters. With several, --json answers with one line for each.`,
 	}
-	c.Flags().BoolVar(&raw, "raw", false, "print the body as JSON and nothing else")
-	c.Flags().BoolVar(&markRead, "mark-read", false, "mark the messages as read")
+	c.Flags().StringVar(&o.from, "from", "", "only messages of this `PEER`: two senders may have chosen the same ID")
+	c.Flags().BoolVar(&o.raw, "raw", false, "print the body as JSON and nothing else")
+	c.Flags().BoolVar(&o.markRead, "mark-read", false, "mark the messages as read")
 	return a.leaf(c, 1, -1, []any{messageAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
-		return runRead(ctx, a, args, raw, markRead)
+		return runRead(ctx, a, args, o)
 	})
+}
+
+type readOptions struct {
+	from          string
+	raw, markRead bool
 }
 
 func (r messageAnswer) text(p *page) {
@@ -43,24 +49,30 @@ type rawBody struct{ messageAnswer }
 
 func (r rawBody) text(p *page) { p.line("%s", cleanJSON(r.Untrusted.Body)) }
 
-func runRead(ctx context.Context, a *app, ids []string, raw, markRead bool) error {
+func runRead(ctx context.Context, a *app, ids []string, o readOptions) error {
 	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return a.forEach(ctx, ids, func(id string) error {
-		m, err := s.Message(ctx, id)
-		if err != nil {
+	from := ""
+	if o.from != "" {
+		if from, err = s.peer(ctx, o.from); err != nil {
 			return err
+		}
+	}
+	return a.forEach(ctx, ids, func(id string) error {
+		m, err := s.Message(ctx, id, from)
+		if err != nil {
+			return withHint(err, "ace inbox list shows the messages; --from PEER names a sender")
 		}
 		var answer result = newMessageAnswer(m)
-		if raw {
+		if o.raw {
 			answer = rawBody{newMessageAnswer(m)}
 		}
-		if err := a.print(answer); err != nil || !markRead {
+		if err := a.print(answer); err != nil || !o.markRead {
 			return err
 		}
-		return s.MarkHandled(ctx, m.MessageID)
+		return s.MarkHandled(ctx, m.From, m.MessageID)
 	})
 }

@@ -131,7 +131,7 @@ func (h *host) unpublish() {
 func (h *host) handle(n int) error {
 	waiting, err := h.endpoint.Inbox(h.w.ctx, core.InboxFilter{Unhandled: true})
 	for _, m := range waiting[:min(n, len(waiting))] {
-		if err := h.endpoint.MarkHandled(h.w.ctx, m.MessageID); err != nil {
+		if err := h.endpoint.MarkHandled(h.w.ctx, m.From, m.MessageID); err != nil {
 			return err
 		}
 	}
