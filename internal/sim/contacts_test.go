@@ -37,6 +37,7 @@ func (h *host) invite(peer *host) {
 		h.expect("invite", err, fault.UnknownPeer)
 		return
 	}
+	delete(h.issued, peer.id.ACEID()) // the newest is the one in the invitation
 	h.w.invitations = append(h.w.invitations, invitation{
 		text: made.Text, from: h, to: peer, expiresAt: made.ExpiresAt, log: h.id.State().LastHash(), madeAt: h.clock(),
 	})

@@ -58,6 +58,7 @@ type host struct {
 	gate         *gate                 // of its streams
 	listening    bool
 	rivalry      bool            // another process of it is at work
+	raced        bool            // one was, in this step
 	unregistered bool            // at its relay
 	awaited      bool            // something may be queued for it
 	keys         map[string]bool // IDs of the prekeys it ever held, by this store
@@ -68,7 +69,7 @@ type host struct {
 	lookups    map[string]*kel.State // the last log that a lookup showed in this step, by ACE ID
 	posting    map[string]bool       // messages of which a process of the host is making an attempt
 	receipted  map[string]bool       // whether the last receipt for a message went out or was refused for good, by its ID
-	retryAfter map[string]int64      // what a relay asked for at the last attempt of a message, seconds
+	retryAfter map[nthAttempt]int64  // what a relay asked for, seconds
 	exhausted  bool                  // it has deleted prekeys before their time
 	forgot     map[string]bool       // ACE IDs with whom contact was ended in this step
 	issued     map[string][]byte     // the last permit that has left it in this step, by ACE ID
@@ -83,7 +84,7 @@ func (w *world) addHost(n int, s stageHost) {
 	h := &host{
 		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, next: s.next, vault: s.vault,
 		gate: newGate(), logs: map[string]bool{}, forgot: map[string]bool{}, issued: map[string][]byte{},
-		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, retryAfter: map[string]int64{},
+		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, retryAfter: map[nthAttempt]int64{},
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
 		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
 	}
@@ -100,6 +101,8 @@ func (h *host) path() string { return filepath.Join(h.dir, "store.db") }
 
 // begin takes the store for what it is, as when it was lost or put back.
 func (h *host) begin() {
+	clear(h.issued)
+	clear(h.lookups)
 	h.told, h.keys = map[received]int{}, map[string]bool{}
 	h.view, h.looked = h.load(), h.disk.written
 }
@@ -300,6 +303,7 @@ func (h *host) settleStep() {
 // it was before.
 func (h *host) look() {
 	if h.disk.written == h.looked {
+		clear(h.lookups) // what is pinned already
 		return
 	}
 	h.looked = h.disk.written
@@ -347,6 +351,7 @@ func (h *host) expect(what string, err error, codes ...fault.Code) {
 	switch {
 	case slices.Contains(codes, code):
 	case h.listening && refusedAs(err, relayapi.StaleSeq):
+	case h.raced && refusedAs(err, fault.StaleDescriptor): // another process has published a later one
 	case (h.rivalry || h.listening) && code == fault.LockBusy:
 	case h.disk.failed && (code == fault.StorageFailed || code == fault.LockBusy):
 	case !h.w.calm && (slices.Contains(ofNetwork, code) || refusedAs(err, relayapi.Replay)):

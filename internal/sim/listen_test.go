@@ -128,7 +128,7 @@ func (h *host) rival() {
 	if h.rivalry || h.disk.dead {
 		return
 	}
-	h.rivalry = true
+	h.rivalry, h.raced = true, true
 	defer func() { h.rivalry = false }()
 	a := drawFrom(besides, w.rand)
 	if h.listening && w.chance(0.1) {

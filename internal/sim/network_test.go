@@ -29,6 +29,7 @@ type call struct {
 	issues  []byte // the permit that the packet of a send carries to its recipient
 	peer    string // that recipient, an ACE ID
 	message string // the message of the Outbox that it attempts, "" for none
+	attempt int    // which one
 	answers string // the message that its receipt answers, "" for none
 }
 
@@ -41,6 +42,12 @@ func (c *call) String() string {
 		path = path[:i+17]
 	}
 	return fmt.Sprintf("%s → %s %s %s", c.from.name, c.to.name(), c.method, path)
+}
+
+// nthAttempt names an attempt of a message.
+type nthAttempt struct {
+	message string
+	number  int
 }
 
 var errNetwork = errors.New("the simulated network lost it")
@@ -74,7 +81,6 @@ func (w *world) carry(c *call) (*http.Response, error) {
 	w.checkCall(c)
 	if c.message != "" {
 		h.posting[c.message] = true
-		delete(h.retryAfter, c.message)
 	}
 	h.requests++
 	if !w.calm && w.chance(w.plan.weather.rival) {
@@ -120,7 +126,8 @@ func (h *host) answered(c *call, res *http.Response, err error) {
 		h.receipted[c.answers] = !transient
 	}
 	if c.message != "" && err == nil && res.StatusCode == 429 {
-		h.retryAfter[c.message], _ = strconv.ParseInt(res.Header.Get("Retry-After"), 10, 64)
+		seconds, _ := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 64)
+		h.retryAfter[nthAttempt{c.message, c.attempt}] = seconds
 	}
 	if peer, found := strings.CutPrefix(c.url.Path, "/v1/descriptor/"); found && ok && c.method == http.MethodGet {
 		h.learned(peer, body)

@@ -146,7 +146,7 @@ func delaysGrow(h *host, before, after *view) string {
 		if e.Attempts < 7 {
 			delay = 60 << (e.Attempts - 1)
 		}
-		delay = max(delay, h.retryAfter[e.MessageID])
+		delay = max(delay, h.retryAfter[nthAttempt{e.MessageID, e.Attempts}])
 		// It was made at some time of this step.
 		if waits := e.NextAttemptAt - h.clock(); waits < delay-(h.w.now-h.w.began) || waits > max(delay, maxRetryAfter) {
 			return fmt.Sprintf("%s waits %d s after attempt %d", e.MessageID, waits, e.Attempts)

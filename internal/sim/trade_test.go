@@ -101,7 +101,8 @@ type threadKey struct{ peer, id string }
 func (h *host) trade(peer *host) {
 	w := h.w
 	key := threadKey{peer.id.ACEID(), fmt.Sprintf("trade %d", w.rand.IntN(3))}
-	b := h.view.threads[key]
+	v := h.load() // another process may be at work
+	b := v.threads[key]
 	short := tradeTypes[w.rand.IntN(len(tradeTypes))]
 	if w.chance(0.9) {
 		short = h.turn(b, short)
@@ -111,7 +112,7 @@ func (h *host) trade(peer *host) {
 		reference = "11111111-1111-4111-8111-111111111111"
 	}
 	want := b.judge(short, h.id.ACEID(), reference)
-	if h.view.busy(key, h.clock()) {
+	if v.busy(key, h.clock()) {
 		want = string(fault.ThreadBusy)
 	}
 	body := tradeBody(short, member, reference)
@@ -123,7 +124,7 @@ func (h *host) trade(peer *host) {
 		w.count("trade: " + code)
 	case err == nil:
 		w.violate("a rule checks what is sent", "commerce#check-order", "%s sends %s in %q, which is %s, and it is not refused with %s", h.name, short, key.id, b.state, want)
-	case want != "" && h.view.held[key.peer].Raw != nil && code != string(fault.NotPermitted), want == "":
+	case want != "" && v.held[key.peer].Raw != nil && code != string(fault.NotPermitted), want == "":
 		h.expect("enqueue", err, ofSend...)
 	}
 }

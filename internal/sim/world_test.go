@@ -126,6 +126,9 @@ func (w *world) play(n int, s step) {
 	h := w.hosts[s.host]
 	w.draw(s.seed)
 	w.began = w.now
+	for _, h := range w.hosts {
+		h.raced = false
+	}
 	w.note("%d %s: %s", n, h.name, s.action.name)
 	w.count(s.action.name)
 	if !s.action.calm {
