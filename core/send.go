@@ -144,13 +144,13 @@ func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, 
 	var taken atomic.Int64
 	err = e.eachPeer(ctx, peers, func(ctx context.Context, peer string) error {
 		for _, entry := range to[peer] {
-			_, failure := e.node.Attempt(ctx, entry.MessageID, now)
+			accepted, failure := e.node.AttemptDue(ctx, entry.MessageID, now)
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case errors.Is(failure, fault.StorageFailed):
 				return failure
-			case failure == nil:
+			case accepted:
 				taken.Add(1)
 			}
 		}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"math"
 
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/descriptor"
@@ -37,45 +38,64 @@ type attempt struct {
 // invalid_argument for an unknown message, lock_busy while another process
 // makes an attempt, not_permitted, and those of lookups and relays.
 func (n *Node) Attempt(ctx context.Context, messageID string, now int64) (store.OutboxEntry, error) {
-	entry, err := n.claim(ctx, messageID, now)
-	if err != nil || entry.State != store.Pending {
+	entry, claimed, err := n.claim(ctx, messageID, now, math.MaxInt64)
+	if err != nil || !claimed {
 		return entry, err
 	}
+	return n.attemptClaimed(ctx, entry, now)
+}
+
+// AttemptDue is Attempt for a message that is due at now, and reports whether a
+// relay took it. One that is not due any more is left alone: another process has
+// made the attempt since it was listed.
+func (n *Node) AttemptDue(ctx context.Context, messageID string, now int64) (taken bool, err error) {
+	entry, claimed, err := n.claim(ctx, messageID, now, now)
+	if err != nil || !claimed {
+		return false, err
+	}
+	_, err = n.attemptClaimed(ctx, entry, now)
+	return err == nil, err
+}
+
+func (n *Node) attemptClaimed(ctx context.Context, entry store.OutboxEntry, now int64) (store.OutboxEntry, error) {
+	messageID := entry.MessageID
 	a := &attempt{entry: entry, number: entry.Attempts + 1, now: now}
 	failure := n.try(ctx, a)
 	// What happened is recorded also when the caller has stopped waiting.
 	saving := context.WithoutCancel(ctx)
 	if a.relay == "" && ctx.Err() != nil {
-		entry, err = n.release(saving, messageID)
+		entry, err := n.release(saving, messageID)
 		if err == nil {
 			err = ctx.Err()
 		}
 		return entry, err
 	}
-	entry, err = n.record(saving, a, failure)
+	entry, err := n.record(saving, a, failure)
 	if err != nil {
 		return entry, err
 	}
 	return entry, failure
 }
 
-func (n *Node) claim(ctx context.Context, messageID string, now int64) (entry store.OutboxEntry, err error) {
+// claim takes a pending message that is due by then for one attempt, and reports
+// whether it did.
+func (n *Node) claim(ctx context.Context, messageID string, now, by int64) (entry store.OutboxEntry, claimed bool, err error) {
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
 		if entry, err = findEntry(tx, messageID); err != nil {
 			return err
 		}
 		switch {
 		case expire(&entry, now):
-		case entry.State != store.Pending:
+		case entry.State != store.Pending || entry.NextAttemptAt > by:
 			return nil
 		case entry.ClaimedUntil > now && entry.ClaimedUntil <= now+claimSeconds: // a clock set back claims nothing
 			return fault.New(fault.LockBusy, "another process is attempting to deliver %s", messageID)
 		default:
-			entry.ClaimedUntil = now + claimSeconds
+			entry.ClaimedUntil, claimed = now+claimSeconds, true
 		}
 		return tx.SaveOutbox(entry)
 	})
-	return entry, err
+	return entry, claimed && err == nil, err
 }
 
 func (n *Node) release(ctx context.Context, messageID string) (entry store.OutboxEntry, err error) {

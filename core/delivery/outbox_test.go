@@ -231,3 +231,24 @@ func TestUnknownPrekeyBehindTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// The simulation let two processes retry at once: both had listed the message as
+// due, and the second made its attempt right behind the first (06#outbox-sender,
+// the delay after attempt n).
+func TestAttemptDueWaitsForItsTime(t *testing.T) {
+	w, alice, bob := friends(t)
+	e := bob.send(alice, "x")
+	posted := len(w.permit)
+	for _, c := range []struct {
+		now  int64
+		want bool
+	}{{e.NextAttemptAt - 1, false}, {e.NextAttemptAt, true}, {e.NextAttemptAt, false}} {
+		taken, err := bob.node.AttemptDue(t.Context(), e.MessageID, c.now)
+		if err != nil || taken != c.want {
+			t.Errorf("at %d: %v, %v", c.now, taken, err)
+		}
+	}
+	if n := len(w.permit) - posted; n != 1 {
+		t.Errorf("%d attempts", n)
+	}
+}
