@@ -147,9 +147,10 @@ func (h *host) checkUpkeep() {
 
 // ofUpkeep are the codes of its steps. Where both of two peers have a new key, a
 // permit refresh is a stranger's request: the peer may be closed, and receipts
-// may have taken up the stranger allowance.
+// may have taken up the stranger allowance. Where the clock of the relay is behind,
+// it serves descriptors that have expired here.
 var ofUpkeep = map[string][]fault.Code{
-	core.UpkeepPermit: {fault.NotPermitted, fault.UnknownPeer, fault.RelayUnavailable},
+	core.UpkeepPermit: {fault.NotPermitted, fault.UnknownPeer, fault.RelayUnavailable, fault.InvalidAuthorization},
 }
 
 func (h *host) renew(peer *host) error {
