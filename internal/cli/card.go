@@ -15,7 +15,7 @@ import (
 
 func newCardCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "card", Short: "Show and change what an identity says of itself"},
-		newCardShowCmd(a), newCardSetCmd(a), newCardDiffCmd(a))
+		newCardShowCmd(a), newCardSetCmd(a), newCardDiffCmd(a), newCardRegistrationCmd(a))
 }
 
 func newCardShowCmd(a *app) *cobra.Command {

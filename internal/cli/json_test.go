@@ -394,6 +394,7 @@ func (s *stage) say(do func(...string) string, bob string) {
 	do("--as", "alice", "card", "show", bob)
 	do("--as", "alice", "card", "set", "--clear", "tag", "--no-publish")
 	do("--as", "alice", "card", "diff")
+	do("--as", "alice", "card", "registration", bob, s.write("registration.json", `{}`))
 	do("--as", "bob", "find")
 	do("--as", "bob", "find", "--all")
 	do("--as", "alice", "delegation", "withdraw", bob)
