@@ -75,22 +75,13 @@ func (r ownCardAnswer) text(p *page) {
 }
 
 func runCardShowPeer(ctx context.Context, a *app, typed string) error {
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	id, err := s.peer(ctx, typed)
-	if err != nil {
-		return err
-	}
-	found, err := s.Lookup(ctx, id)
-	if err != nil {
-		return err
-	}
-	return a.print(newPeerAnswer(found))
+	return a.withPeer(ctx, a.open, (*session).peer, typed, func(ctx context.Context, s *session, id string) error {
+		found, err := s.Lookup(ctx, id)
+		if err != nil {
+			return err
+		}
+		return a.print(newPeerAnswer(found))
+	})
 }
 
 func runCardShow(ctx context.Context, a *app) error {

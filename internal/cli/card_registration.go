@@ -56,28 +56,19 @@ func runCardRegistration(ctx context.Context, a *app, typed, file string) error 
 	if err != nil {
 		return err
 	}
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	id, err := s.peer(ctx, typed)
-	if err != nil {
-		return err
-	}
-	named, err := descriptor.ClaimsACE(text, id)
-	if err != nil {
-		return fault.Wrap(fault.InvalidArgument, err)
-	}
-	found, err := s.Lookup(ctx, id)
-	if err != nil {
-		return err
-	}
-	answer := registrationCheck{ACEID: id, Named: named, Untrusted: registrationUntrusted{[]registryAnswer{}}}
-	if found.Card != nil {
-		answer.Untrusted.ERC8004 = describeCard(found.Card).Untrusted.ERC8004
-	}
-	return a.print(answer)
+	return a.withPeer(ctx, a.open, (*session).peer, typed, func(ctx context.Context, s *session, id string) error {
+		named, err := descriptor.ClaimsACE(text, id)
+		if err != nil {
+			return fault.Wrap(fault.InvalidArgument, err)
+		}
+		found, err := s.Lookup(ctx, id)
+		if err != nil {
+			return err
+		}
+		answer := registrationCheck{ACEID: id, Named: named, Untrusted: registrationUntrusted{[]registryAnswer{}}}
+		if found.Card != nil {
+			answer.Untrusted.ERC8004 = describeCard(found.Card).Untrusted.ERC8004
+		}
+		return a.print(answer)
+	})
 }

@@ -55,27 +55,18 @@ func runConnect(ctx context.Context, a *app, typed string, o connectOptions) err
 	if err := o.check(known); err != nil {
 		return err
 	}
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.other(ctx, typed)
-	if err != nil {
-		return err
-	}
-	c, err := s.Connect(ctx, peer, o.profile, o.note)
-	if err != nil {
-		return err
-	}
-	if o.wait {
-		if c, err = s.awaitPermit(ctx, peer); err != nil {
-			return stillAsked(err)
+	return a.withPeer(ctx, a.open, (*session).other, typed, func(ctx context.Context, s *session, peer string) error {
+		c, err := s.Connect(ctx, peer, o.profile, o.note)
+		if err != nil {
+			return err
 		}
-	}
-	return a.print(newContactAnswer(c))
+		if o.wait {
+			if c, err = s.awaitPermit(ctx, peer); err != nil {
+				return stillAsked(err)
+			}
+		}
+		return a.print(newContactAnswer(c))
+	})
 }
 
 // awaitPermit receives until the peer, who has been asked, has given a permit

@@ -177,30 +177,21 @@ func runContactList(ctx context.Context, a *app, state string) error {
 }
 
 func runContactAccept(ctx context.Context, a *app, typed, name string) error {
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	from, err := s.requester(ctx, typed)
-	if err != nil {
-		return err
-	}
-	if name != "" { // first: a name that cannot be is no acceptance
-		if err := s.nameRequester(ctx, from, name); err != nil {
+	return a.withPeer(ctx, a.open, (*session).requester, typed, func(ctx context.Context, s *session, from string) error {
+		if name != "" { // first: a name that cannot be is no acceptance
+			if err := s.nameRequester(ctx, from, name); err != nil {
+				return err
+			}
+		}
+		c, err := s.Accept(ctx, from)
+		if errors.Is(err, fault.InvalidArgument) {
+			c, err = s.accepted(ctx, from, err)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	c, err := s.Accept(ctx, from)
-	if errors.Is(err, fault.InvalidArgument) {
-		c, err = s.accepted(ctx, from, err)
-	}
-	if err != nil {
-		return err
-	}
-	return a.print(newContactAnswer(c))
+		return a.print(newContactAnswer(c))
+	})
 }
 
 // accepted returns the contact of a peer that was admitted before, so that
@@ -255,19 +246,10 @@ type rejectedAnswer struct {
 func (r rejectedAnswer) text(p *page) { p.line("%s: request rejected", p.id(r.ACEID)) }
 
 func runContactReject(ctx context.Context, a *app, typed string) error {
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	from, err := s.requester(ctx, typed)
-	if err != nil {
-		return err
-	}
-	if err := s.Reject(ctx, from); err != nil {
-		return err
-	}
-	return a.print(rejectedAnswer{from, stateRejected})
+	return a.withPeer(ctx, a.open, (*session).requester, typed, func(ctx context.Context, s *session, from string) error {
+		if err := s.Reject(ctx, from); err != nil {
+			return err
+		}
+		return a.print(rejectedAnswer{from, stateRejected})
+	})
 }

@@ -87,40 +87,22 @@ func (r blockAnswer) text(p *page) {
 }
 
 func runContactBlock(ctx context.Context, a *app, typed string, dry bool) error {
-	s, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.requester(ctx, typed)
-	if err != nil {
-		return err
-	}
-	if dry {
-		return a.planContact(ctx, s, "block", peer)
-	}
-	question := fmt.Sprintf("Block %s? Nothing it sends reaches you then, receipts for your messages neither", clean(typed, false))
-	if err := a.confirm(ctx, question); err != nil {
-		return err
-	}
-	return a.printDecision(s.Block(ctx, peer))
+	return a.withPeer(ctx, a.openStore, (*session).requester, typed, func(ctx context.Context, s *session, peer string) error {
+		if dry {
+			return a.planContact(ctx, s, "block", peer)
+		}
+		question := fmt.Sprintf("Block %s? Nothing it sends reaches you then, receipts for your messages neither", clean(typed, false))
+		if err := a.confirm(ctx, question); err != nil {
+			return err
+		}
+		return a.printDecision(s.Block(ctx, peer))
+	})
 }
 
 func runContactUnblock(ctx context.Context, a *app, typed string) error {
-	s, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.peer(ctx, typed)
-	if err != nil {
-		return err
-	}
-	return a.printDecision(s.Unblock(ctx, peer))
+	return a.withPeer(ctx, a.openStore, (*session).peer, typed, func(ctx context.Context, s *session, peer string) error {
+		return a.printDecision(s.Unblock(ctx, peer))
+	})
 }
 
 // printDecision prints a decision that stands, whatever the relay says to it.

@@ -122,39 +122,30 @@ func runContactInvite(ctx context.Context, a *app, typed string, o inviteOptions
 	if err != nil {
 		return err
 	}
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.other(ctx, typed)
-	if err != nil {
-		return err
-	}
-	if o.name != "" { // first: a name that cannot be is no invitation
-		if err := s.SetName(ctx, peer, o.name); err != nil {
+	return a.withPeer(ctx, a.open, (*session).other, typed, func(ctx context.Context, s *session, peer string) error {
+		if o.name != "" { // first: a name that cannot be is no invitation
+			if err := s.SetName(ctx, peer, o.name); err != nil {
+				return err
+			}
+		}
+		made, err := s.Invite(ctx, peer, core.InviteOptions{Agent: agent, Lifetime: lifetime})
+		if err != nil {
 			return err
 		}
-	}
-	made, err := s.Invite(ctx, peer, core.InviteOptions{Agent: agent, Lifetime: lifetime})
-	if err != nil {
-		return err
-	}
-	if o.out == "-" {
-		_, err := a.io.Out.Write(append(made.Text, '\n'))
-		return err
-	}
-	if err := ownerfile.Create(o.out, append(made.Text, '\n')); err != nil {
-		return hintf(err, "the peer is admitted; invite it again for another file")
-	}
-	answer := inviteAnswer{contactAnswer: newContactAnswer(made.Contact), File: &o.out, PermitExpiresAt: made.ExpiresAt}
-	if made.Unblocked != nil {
-		block := newBlockAnswer(*made.Unblocked, nil)
-		answer.Block = &block
-	}
-	return a.print(answer)
+		if o.out == "-" {
+			_, err := a.io.Out.Write(append(made.Text, '\n'))
+			return err
+		}
+		if err := ownerfile.Create(o.out, append(made.Text, '\n')); err != nil {
+			return hintf(err, "the peer is admitted; invite it again for another file")
+		}
+		answer := inviteAnswer{contactAnswer: newContactAnswer(made.Contact), File: &o.out, PermitExpiresAt: made.ExpiresAt}
+		if made.Unblocked != nil {
+			block := newBlockAnswer(*made.Unblocked, nil)
+			answer.Block = &block
+		}
+		return a.print(answer)
+	})
 }
 
 // readAgent reads a PublishedAgent that was shared out of band, null for no file.

@@ -124,22 +124,13 @@ func newKnownAnswer(k core.KnownPeer, now int64) knownAnswer {
 }
 
 func runContactShow(ctx context.Context, a *app, typed string) error {
-	s, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.requester(ctx, typed)
-	if err != nil {
-		return err
-	}
-	known, err := s.KnownPeer(ctx, peer)
-	if err != nil {
-		return hintf(err, "ace lookup asks the relays")
-	}
-	return a.print(newKnownAnswer(known, a.io.Now()))
+	return a.withPeer(ctx, a.openStore, (*session).requester, typed, func(ctx context.Context, s *session, peer string) error {
+		known, err := s.KnownPeer(ctx, peer)
+		if err != nil {
+			return hintf(err, "ace lookup asks the relays")
+		}
+		return a.print(newKnownAnswer(known, a.io.Now()))
+	})
 }
 
 // namedAnswer says what a peer is called here, null for nothing.
@@ -157,22 +148,13 @@ func (r namedAnswer) text(p *page) {
 }
 
 func runContactName(ctx context.Context, a *app, typed, name string) error {
-	s, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.other(ctx, typed)
-	if err != nil {
-		return err
-	}
-	if err := s.SetName(ctx, peer, name); err != nil {
-		if fault.CodeOf(err) == fault.InvalidArgument {
-			return withHint(err, "ace contact list shows the names")
+	return a.withPeer(ctx, a.openStore, (*session).other, typed, func(ctx context.Context, s *session, peer string) error {
+		if err := s.SetName(ctx, peer, name); err != nil {
+			if fault.CodeOf(err) == fault.InvalidArgument {
+				return withHint(err, "ace contact list shows the names")
+			}
+			return err
 		}
-		return err
-	}
-	return a.print(namedAnswer{peer, orNull(name)})
+		return a.print(namedAnswer{peer, orNull(name)})
+	})
 }

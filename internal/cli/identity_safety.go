@@ -67,22 +67,13 @@ func runIdentitySafety(ctx context.Context, a *app, args []string) error {
 		}
 		return a.print(newSafetyAnswer(log, id.name, true))
 	}
-	s, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.peer(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	log, err := s.PinnedLog(ctx, peer)
-	if err != nil {
-		return withHint(err, "ace lookup %s fetches and pins what they publish", peer)
-	}
-	return a.print(newSafetyAnswer(log, args[0], false))
+	return a.withPeer(ctx, a.openStore, (*session).peer, args[0], func(ctx context.Context, s *session, peer string) error {
+		log, err := s.PinnedLog(ctx, peer)
+		if err != nil {
+			return withHint(err, "ace lookup %s fetches and pins what they publish", peer)
+		}
+		return a.print(newSafetyAnswer(log, args[0], false))
+	})
 }
 
 func newSafetyAnswer(log *kel.State, name string, own bool) safetyAnswer {

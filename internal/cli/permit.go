@@ -94,20 +94,11 @@ func runPermitList(ctx context.Context, a *app, listed func(core.Permit) bool) e
 }
 
 func runPermitRenew(ctx context.Context, a *app, typed string) error {
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.other(ctx, typed)
-	if err != nil {
-		return err
-	}
-	c, err := s.RenewPermit(ctx, peer)
-	if err != nil {
-		return err
-	}
-	return a.print(newContactAnswer(c))
+	return a.withPeer(ctx, a.open, (*session).other, typed, func(ctx context.Context, s *session, peer string) error {
+		c, err := s.RenewPermit(ctx, peer)
+		if err != nil {
+			return err
+		}
+		return a.print(newContactAnswer(c))
+	})
 }

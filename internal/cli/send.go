@@ -85,30 +85,21 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.other(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	if o.connect {
-		if err := a.connectFirst(ctx, s, peer, o); err != nil {
+	return a.withPeer(ctx, a.open, (*session).other, args[0], func(ctx context.Context, s *session, peer string) error {
+		if o.connect {
+			if err := a.connectFirst(ctx, s, peer, o); err != nil {
+				return err
+			}
+		}
+		if body, err = s.refer(ctx, peer, body, o); err != nil {
 			return err
 		}
-	}
-	if body, err = s.refer(ctx, peer, body, o); err != nil {
-		return err
-	}
-	out, err := s.Enqueue(ctx, core.OutMessage{To: peer, Type: o.messageType, ThreadID: o.thread, Body: body, RequestID: o.requestID})
-	if err != nil {
-		return err
-	}
-	return a.attemptAndWait(ctx, s, out, o)
+		out, err := s.Enqueue(ctx, core.OutMessage{To: peer, Type: o.messageType, ThreadID: o.thread, Body: body, RequestID: o.requestID})
+		if err != nil {
+			return err
+		}
+		return a.attemptAndWait(ctx, s, out, o)
+	})
 }
 
 // connectFirst makes sure that the peer has given a permit.

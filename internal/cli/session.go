@@ -294,3 +294,22 @@ func (s *session) await(ctx context.Context, check func(context.Context) (bool, 
 // lookInterval is how often the store is looked at while another process
 // receives.
 const lookInterval = 250 * time.Millisecond
+
+// withPeer runs f with the endpoint that open opens and the peer that find makes
+// of what was typed, within the time of --timeout.
+func (a *app) withPeer(ctx context.Context, open func(context.Context) (*session, error),
+	find func(*session, context.Context, string) (string, error), typed string,
+	f func(ctx context.Context, s *session, peer string) error) error {
+	s, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	peer, err := find(s, ctx, typed)
+	if err != nil {
+		return err
+	}
+	return f(ctx, s, peer)
+}

@@ -149,20 +149,11 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 }
 
 func runWhy(ctx context.Context, a *app, typed string, offline bool) error {
-	s, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := a.deadline(ctx)
-	defer cancel()
-	peer, err := s.requester(ctx, typed)
-	if err != nil {
-		return err
-	}
-	y, err := s.Why(ctx, peer, core.WhyOptions{Offline: offline || s.relay == ""})
-	if err != nil {
-		return err
-	}
-	return a.print(newWhyAnswer(y))
+	return a.withPeer(ctx, a.openStore, (*session).requester, typed, func(ctx context.Context, s *session, peer string) error {
+		y, err := s.Why(ctx, peer, core.WhyOptions{Offline: offline || s.relay == ""})
+		if err != nil {
+			return err
+		}
+		return a.print(newWhyAnswer(y))
+	})
 }
