@@ -1,6 +1,8 @@
 package keystore
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -44,7 +46,7 @@ type Rotation struct {
 // dlg at max(now, ts of the last event) and returns the log, which is durable
 // with its keys and not yet published. Killed at any instant, it leaves the old
 // log and keys or the new ones. Codes: invalid_argument (times, no room),
-// identity_unavailable, lock_busy, storage_failed.
+// identity_unavailable, lock_busy ([ErrLogChanged] too), storage_failed.
 func (s *Store) Delegate(r Renewal, now int64) (*kel.State, error) {
 	if err := s.checkRestored(); err != nil {
 		return nil, err
@@ -155,6 +157,10 @@ func (r Renewal) files(keys *newKeys) (map[string][]byte, error) {
 	return keys.files(r.Passphrase, more)
 }
 
+// ErrLogChanged is in the chain of the error, lock_busy, of a change of keys that
+// was planned on a log to which another process has appended since.
+var ErrLogChanged = errors.New("the log of the identity has changed meanwhile")
+
 // renew replaces the signing key under the lock. Of the keys that sign is given
 // it takes the log, and the root where sign sets one; the vault key stays.
 func (s *Store) renew(r Renewal, now int64, sign func(*kel.State, *newKeys, *change) error) (*kel.State, error) {
@@ -168,7 +174,7 @@ func (s *Store) renew(r Renewal, now int64, sign func(*kel.State, *newKeys, *cha
 		return nil, err
 	}
 	if log.LastHash() != r.After {
-		return nil, fault.New(fault.InvalidArgument, "the log of the identity has changed meanwhile: it ends at seq %d now", log.Seq())
+		return nil, fault.Wrap(fault.LockBusy, fmt.Errorf("%w: it ends at seq %d now", ErrLogChanged, log.Seq()))
 	}
 	old, err := s.seeds(agentFile, kindAgent, log, r.Passphrase, 2)
 	if err != nil {

@@ -237,7 +237,7 @@ func TestRenewRefuses(t *testing.T) {
 		change func(*keystore.Rotation)
 		code   fault.Code
 	}{
-		"log moved on":   {func(r *keystore.Rotation) { r.After = logOf(t, s).Events()[0].Hash }, fault.InvalidArgument},
+		"log moved on":   {func(r *keystore.Rotation) { r.After = logOf(t, s).Events()[0].Hash }, fault.LockBusy},
 		"key too long":   {func(r *keystore.Rotation) { r.NotAfter = later + 367*86400 }, fault.InvalidArgument},
 		"path taken":     {func(r *keystore.Rotation) { r.NextRootPath = o.NextRootPath }, fault.InvalidArgument},
 		"beside root":    {func(r *keystore.Rotation) { r.NextRootPath = filepath.Join(o.Dir, "next-root") }, fault.InvalidArgument},

@@ -2,6 +2,7 @@ package keystore
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -191,12 +192,16 @@ func (s *Store) ConfirmRestored() error {
 	return ownerfile.SyncDir(s.dir)
 }
 
+// ErrUnsettled is in the chain of the error, identity_unavailable, of an event that
+// a restored identity was to sign too early.
+var ErrUnsettled = errors.New("was restored from a backup, and its log has not been compared with its relay's yet")
+
 // checkRestored refuses to sign an event while another installation may have
 // signed one for the same seq.
 func (s *Store) checkRestored() error {
 	_, pending, err := s.Restored()
 	if err == nil && pending {
-		err = fault.New(fault.IdentityUnavailable, "%s was restored from a backup, and its log has not been compared with its relay's yet: publish it first", filepath.Base(s.dir))
+		err = fault.Wrap(fault.IdentityUnavailable, fmt.Errorf("%s %w", filepath.Base(s.dir), ErrUnsettled))
 	}
 	return err
 }

@@ -98,6 +98,12 @@ func hintFor(err error, r report) string {
 	if errors.Is(err, keystore.ErrReplaced) {
 		return "run the command again: it then signs with the new key"
 	}
+	if errors.Is(err, keystore.ErrUnsettled) {
+		return "ace publish compares it; without its relay, ace identity recover takes the identity back with the next root"
+	}
+	if errors.Is(err, keystore.ErrLogChanged) {
+		return "nothing was done here: see what another process did with ace identity log, then run it again"
+	}
 	if errors.Is(err, keystore.ErrNoBackup) {
 		return "name the file that ace identity backup create has written; a descriptor or a log is checked with ace descriptor verify and ace kel verify"
 	}

@@ -269,7 +269,7 @@ func runBackupVerify(ctx context.Context, a *app, file string, source passphrase
 		return fault.Wrap(fault.StorageFailed, err)
 	}
 	c, err := keystore.ReadBackup(f, opening, copied, a.io.Now())
-	if err := errors.Join(err, copied.Close()); err != nil {
+	if err := errors.Join(unreadable(err), copied.Close()); err != nil {
 		return err
 	}
 	defer c.Destroy()
@@ -282,6 +282,14 @@ func runBackupVerify(ctx context.Context, a *app, file string, source passphrase
 		return err
 	}
 	return a.print(newBackupAnswer(f.Name(), c, keys, held))
+}
+
+// unreadable says what helps with a backup that does not open.
+func unreadable(err error) error {
+	if errors.Is(err, fault.IdentityUnavailable) {
+		return withHint(err, "give the passphrase that the backup was made with: --backup-passphrase-file, -fd or -command")
+	}
+	return err
 }
 
 // openBackup opens the file of a backup, which may lie on any medium: what is in

@@ -106,7 +106,7 @@ func runBackupRestore(ctx context.Context, a *app, file string, o restoreOptions
 	now := a.io.Now()
 	if o.name == "" {
 		if o.name, err = a.nameInBackup(file, pass); err != nil {
-			return err
+			return unreadable(err)
 		}
 	}
 	if err := checkName(o.name); err != nil {
@@ -121,7 +121,7 @@ func runBackupRestore(ctx context.Context, a *app, file string, o restoreOptions
 	case errors.Is(err, fault.InvalidArgument):
 		return hintf(&statusError{exitUsage, "", err}, "choose another name with --name, or another --home")
 	case err != nil:
-		return err
+		return unreadable(err)
 	}
 	_, pending, err := s.Restored()
 	if err != nil {
