@@ -7,6 +7,7 @@ import (
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/relayclient"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -64,6 +65,29 @@ func (r *OwnRecord) take(document wire.Value, aceID string, now int64) error {
 		r.Log = after
 	}
 	return nil
+}
+
+// KeyAtRelay asks the home relay for one inbox entry, which it gives to the newest
+// signing key that it knows of the identity. It holds the log also while it serves
+// none, between a registration and the next descriptor. Code: kel_conflict when
+// the relay knows another key than ours for this seq, or a later one, and those of
+// 07#client-rules when it does not answer.
+func (e *Endpoint) KeyAtRelay(ctx context.Context) error {
+	now, err := e.now()
+	if err != nil {
+		return err
+	}
+	if !e.config.Identity.State().Usable(now) {
+		return nil // it signs no request either
+	}
+	_, err = e.client.Inbox(ctx, e.config.Relay, streamStart, 1, now)
+	switch remote := remoteError(err); {
+	case remote == string(relayapi.StaleSeq) || remote == string(fault.InvalidSignature):
+		return fault.New(fault.KELConflict, "the relay %s knows another signing key of %s", e.config.Relay, e.ACEID())
+	case err == nil || answered(err):
+		return nil
+	}
+	return err
 }
 
 // LogAtRelay says how the log of an identity compares with the one that a relay

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -28,6 +29,7 @@ type Status struct {
 	Reachable         bool  // the relay answered
 	Registered        bool  // as the relay answers now
 	DescriptorExpires int64 // of the last published one, 0 never
+	DescriptorStale   bool  // an event was appended to the log after it
 	Handle            string
 	Contact           string
 	Unhandled         int
@@ -50,7 +52,7 @@ func (e *Endpoint) Status(ctx context.Context, o StatusOptions) (Status, error) 
 	if d := state.Delegated(); d != nil {
 		s.UsableUntil = d.NotAfter
 	}
-	err = e.store.View(ctx, func(tx *store.Tx) error { return s.count(tx, now) })
+	err = e.store.View(ctx, func(tx *store.Tx) error { return s.count(tx, state, now) })
 	if err != nil {
 		return s, err
 	}
@@ -63,7 +65,7 @@ func (e *Endpoint) Status(ctx context.Context, o StatusOptions) (Status, error) 
 	return s, nil
 }
 
-func (s *Status) count(tx *store.Tx, now int64) error {
+func (s *Status) count(tx *store.Tx, state *kel.State, now int64) error {
 	unhandled, err := tx.CountUnhandled()
 	if err != nil {
 		return err
@@ -92,6 +94,7 @@ func (s *Status) count(tx *store.Tx, now int64) error {
 	agent, err := descriptor.DecodeStored(own.Raw)
 	if err == nil {
 		s.DescriptorExpires = agent.ExpiresAt
+		s.DescriptorStale = now < agent.ExpiresAt && !agent.Usable(now, state)
 	}
 	return err
 }
@@ -128,6 +131,10 @@ func (s *Status) warn(now int64, usable bool, o StatusOptions) {
 		add("nothing is published yet: peers cannot find this identity")
 	case s.DescriptorExpires <= now:
 		add("the published descriptor has expired: peers cannot reach this identity until it is published again")
+	case s.DescriptorStale:
+		// A relay drops the descriptor of a log that has gone on (07#registration),
+		// so one that was not published in the same breath stands nowhere.
+		add("the published descriptor is of an earlier key: peers cannot look this identity up until it is published again")
 	}
 	if s.UnconfirmedBlocks > 0 && s.Relay != "" {
 		add("the relay has not confirmed %d of your decisions to block or unblock: until the next upkeep it goes by the ones before", s.UnconfirmedBlocks)

@@ -34,7 +34,7 @@ func explanations() []explanation {
 		{"invalid_body", "the message body does not match its schema or rules", "correct the body; ace profile show prints the schema"},
 		{"replay_horizon", "the packet is older than what the receiver can still tell from a replay", "nothing: the sender's next retry carries a fresh time"},
 		{"invalid_kel", "the key event log is malformed or has no usable signing key", "do not trust the identity until its owner publishes a valid log"},
-		{"kel_conflict", "the key event log contradicts the one pinned for this identity", "stop and ask the peer over another channel which log is theirs"},
+		{"kel_conflict", "the key event log contradicts the one pinned for this identity", "stop and ask the peer over another channel which log is theirs; your own identity you take back with ace identity recover, unless another copy of yours has gone on"},
 		{"unknown_peer", "nobody by that name is registered there, or their descriptor has expired", "check the address; ask the peer to run ace publish"},
 		{"not_registered", "the identity is not registered at the relay", "run ace publish"},
 		{"not_permitted", "the peer has not admitted you, or does not take requests from strangers", "run ace connect PEER, or ask the peer to open contact"},

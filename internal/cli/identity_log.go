@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
-	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -156,11 +155,8 @@ func (a *app) compareWithRelay(ctx context.Context, id *identity, log *kel.State
 	}
 	outcome, _, err := kel.Reconcile(log, own.Log)
 	switch {
-	case err == nil && outcome != kel.Unchanged:
-		err = fault.New(fault.KELConflict, "the relay %s has events up to seq %d, this copy only up to seq %d", relay, own.Log.Seq(), log.Seq())
-		fallthrough
-	case err != nil:
-		return "", hintf(err, "use the copy of the identity that made them; if nobody of yours did, take it back with ace identity recover --next-root FILE")
+	case err != nil || outcome != kel.Unchanged:
+		return "", notNewest(relay, log, own.Log, outcome, err)
 	case own.Log.Seq() < log.Seq():
 		return copyOlder, nil
 	}

@@ -115,6 +115,9 @@ func (r renewalPlan) text(p *page) {
 		p.row("next root", *r.NextRoot)
 	}
 	p.row("room left", r.Budget.String())
+	if n := wire.MaxKELEvents - r.Budget.Events; n > wire.MaxStrangerKELEvents {
+		p.row("strangers", fmt.Sprintf("take no contact request with a log of %d events, more than %d", n, wire.MaxStrangerKELEvents))
+	}
 	p.row("relay", map[bool]string{true: "asked for a newer log", false: "not asked for a newer log"}[r.RelayChecked])
 	p.row("permits voided", strconv.Itoa(r.PermitsVoided))
 	for _, peer := range r.ClosedPeers {
@@ -214,20 +217,45 @@ func (r *renewal) append(after int64, budget kel.Budget, types ...string) {
 // has signed, and no seq may be signed twice (01#rotation-and-recovery).
 func (a *app) checkNewest(ctx context.Context, s *session) error {
 	served, err := a.servedLog(ctx, s)
-	if err != nil || served == nil {
+	if err != nil {
 		return err
+	}
+	if served == nil {
+		return a.checkKey(ctx, s)
 	}
 	log := s.unlocked.Identity.State()
 	outcome, _, err := kel.Reconcile(log, served)
 	if err == nil && outcome == kel.Unchanged {
 		return nil
 	}
-	what := fmt.Sprintf("has events up to seq %d, this copy only up to seq %d", served.Seq(), log.Seq())
-	if err != nil {
-		what = fmt.Sprintf("has another log: %v", err)
+	return notNewest(s.relay, log, served, outcome, err)
+}
+
+// checkKey is checkNewest for a relay that serves no log and may hold one.
+func (a *app) checkKey(ctx context.Context, s *session) error {
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	err := s.KeyAtRelay(ctx)
+	if errors.Is(err, fault.KELConflict) {
+		return hintf(err, newestHint)
 	}
-	return hintf(fault.New(fault.KELConflict, "the relay %s %s", s.relay, what),
-		"use the copy of the identity that made them; if nobody of yours did, take it back with ace identity recover --next-root FILE")
+	return err
+}
+
+const newestHint = "use the copy of the identity that made it; if nobody of yours did, take it back with ace identity recover --next-root FILE"
+
+// notNewest tells that a relay serves a log that goes beyond the one here, or
+// contradicts it: outcome and err are what reconciling it with ours has given.
+// Code: kel_conflict.
+func notNewest(relay string, log, served *kel.State, outcome kel.Outcome, err error) error {
+	what := fmt.Sprintf("has events up to seq %d, this copy only up to seq %d", served.Seq(), log.Seq())
+	switch {
+	case err != nil:
+		what = fmt.Sprintf("has another log: %v", err)
+	case outcome == kel.Recovered:
+		what = "has a log that was recovered with the next root, and this copy of it is from before"
+	}
+	return hintf(fault.New(fault.KELConflict, "the relay %s %s", relay, what), newestHint)
 }
 
 // servedLog returns the log that the home relay serves, nil for none.

@@ -96,8 +96,13 @@ func (r maintainAnswer) text(p *page) {
 	if news == nil && len(r.Errors) == 0 {
 		p.line("nothing was due")
 	}
+	last := ""
 	for _, e := range r.Errors {
 		p.line("%s", e.line(p))
+		if e.Error.Hint != "" && e.Error.Hint != last {
+			p.line("  hint: %s", e.Error.Hint)
+		}
+		last = e.Error.Hint
 	}
 }
 
