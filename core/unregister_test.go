@@ -78,7 +78,7 @@ func TestUnregisteredStaysSo(t *testing.T) {
 		"pull":    func() error { _, err := alice.Pull(ctx, 0, nil); return err },
 		"listen":  func() error { return alice.Listen(ctx, func(core.Event) {}) },
 		"connect": func() error { _, err := alice.Connect(ctx, carol.ACEID(), "ace:text:1", ""); return err },
-		"block":   func() error { _, err := alice.Block(ctx, carol.ACEID()); return err },
+		"block":   func() error { _, err := alice.Block(ctx, newAgent(t, r, open()).ACEID()); return err },
 	} {
 		if err := do(); !errors.Is(err, core.ErrWithdrawn) || !errors.Is(err, fault.NotRegistered) {
 			t.Errorf("%s: %v", name, err)
