@@ -29,7 +29,7 @@ type Reason struct {
 	Code   ReasonCode
 	Stops  bool   // no message gets through because of it
 	At     int64  // the time it is about, 0 for none
-	Count  int    // of messages, 0 for none
+	Count  int    // of messages or events, 0 for none
 	Detail string // an error code, "" for none
 	Thread string // a thread ID, which a peer may have chosen, "" for none
 }
@@ -50,6 +50,8 @@ const (
 	WhyPermitEnded       ReasonCode = "permit_ended"        // at At
 	WhyPermitVoid        ReasonCode = "permit_void"         // the issuer has another signing key now
 	WhyRequestSent       ReasonCode = "request_sent"        // it waits until At
+	WhyRequestUnsent     ReasonCode = "request_unsent"      // no relay took it
+	WhyLogTooLong        ReasonCode = "log_too_long"        // the own log, of Count events, for a request to a stranger
 	WhyCardOpen          ReasonCode = "card_open"           // the peer takes requests
 	WhyCardClosed        ReasonCode = "card_closed"         // it takes none
 	WhyCardUnknown       ReasonCode = "card_unknown"        // no card record is known
@@ -267,6 +269,9 @@ func (f *facts) sendPermit() (reasons []Reason) {
 	reasons = append(reasons, r)
 	switch {
 	case f.State == admission.Blocked:
+	case f.State == admission.Pending && f.Issued.ExpiresAt == 0:
+		// The permit in a request counts as issued once a relay took the request.
+		reasons = append(reasons, Reason{Code: WhyRequestUnsent})
 	case f.State == admission.Pending:
 		reasons = append(reasons, Reason{Code: WhyRequestSent, At: f.ExpiresAt})
 	case f.card == nil:
@@ -275,6 +280,9 @@ func (f *facts) sendPermit() (reasons []Reason) {
 		reasons = append(reasons, Reason{Code: WhyCardOpen})
 	default:
 		reasons = append(reasons, Reason{Code: WhyCardClosed})
+	}
+	if n := len(f.endpoint.config.Identity.State().Events()); n > wire.MaxStrangerKELEvents && f.State != admission.Blocked {
+		reasons = append(reasons, Reason{Code: WhyLogTooLong, Count: n})
 	}
 	return reasons
 }

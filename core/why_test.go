@@ -52,6 +52,33 @@ func TestWhy(t *testing.T) {
 			[]string{"!permit_missing", "card_closed"}, []string{"!open_to_requests", "request_waiting"},
 		},
 		{
+			// Two requests of one network may wait (07#send), and a third does not.
+			"a request that no relay took", func(t *testing.T, r *relay, alice, bob *agent) {
+				bob.reopen(func(c *core.Config) { c.Card = open() })
+				bob.publish(false)
+				for range 2 {
+					if _, err := newAgent(t, r, closed()).Connect(t.Context(), bob.ACEID(), profile.TextID, ""); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := alice.Connect(t.Context(), bob.ACEID(), profile.TextID, ""); err == nil {
+					t.Error("the request was taken")
+				}
+			}, false,
+			[]string{"!permit_missing", "request_unsent"}, []string{"!permit_due"},
+		},
+		{
+			"a log too long for strangers", func(_ *testing.T, r *relay, alice, bob *agent) {
+				alice.publish(false)
+				bob.publish(false)
+				for len(alice.config.Identity.State().Events()) <= wire.MaxStrangerKELEvents {
+					alice.delegate(r)
+				}
+				alice.publish(false)
+			}, false,
+			[]string{"!permit_missing", "card_closed", "log_too_long"}, []string{"!open_to_requests"},
+		},
+		{
 			"friends", func(_ *testing.T, _ *relay, alice, bob *agent) { befriend(bob, alice) }, false,
 			[]string{"permit_held"}, []string{"permit_issued"},
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -56,7 +57,7 @@ func runConnect(ctx context.Context, a *app, typed string, o connectOptions) err
 		return err
 	}
 	return a.withPeer(ctx, a.open, (*session).other, typed, func(ctx context.Context, s *session, peer string) error {
-		c, err := s.Connect(ctx, peer, o.profile, o.note)
+		c, err := a.askForContact(ctx, s, peer, o.profile, o.note)
 		if err != nil {
 			return err
 		}
@@ -67,6 +68,41 @@ func runConnect(ctx context.Context, a *app, typed string, o connectOptions) err
 		}
 		return a.print(newContactAnswer(c))
 	})
+}
+
+// askForContact sends a contact request and says, when it fails, what helps: a contact
+// packet is never sent again by itself (05#contact-requests), and asking again is
+// of no use where the peer does not hear it.
+func (a *app) askForContact(ctx context.Context, s *session, peer, profile, note string) (core.Contact, error) {
+	c, err := s.Connect(ctx, peer, profile, note)
+	if err != nil {
+		return c, s.notAsked(ctx, peer, err)
+	}
+	events := len(s.unlocked.Identity.State().Events())
+	if c.State == string(admission.Pending) && c.HeldPermit <= s.now() && events > wire.MaxStrangerKELEvents {
+		a.warn("your log has %d events, and of a stranger a peer takes at most %d: unless the peer holds you as admitted it drops the request, and only its invitation helps", events, wire.MaxStrangerKELEvents)
+	}
+	return c, nil
+}
+
+func (s *session) notAsked(ctx context.Context, peer string, failed error) error {
+	code := fault.CodeOf(failed)
+	if code.Category() == fault.Transient && ctx.Err() == nil {
+		return hintf(failed, "a contact request is never sent again by itself: run the command again later")
+	}
+	if code != fault.NotPermitted {
+		return failed
+	}
+	contacts, err := s.Contacts(ctx)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	for _, c := range contacts {
+		if c.ACEID == peer && c.State == string(admission.Blocked) {
+			return hintf(failed, "you blocked it yourself: ace contact unblock lifts that")
+		}
+	}
+	return hintf(failed, "ask the peer for an invitation, which ace contact import takes in, or to open contact")
 }
 
 // awaitPermit receives until the peer, who has been asked, has given a permit

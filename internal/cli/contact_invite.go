@@ -20,6 +20,7 @@ import (
 type inviteOptions struct {
 	out, agent, name string
 	expires          time.Duration
+	expiresGiven     bool
 }
 
 func newContactInviteCmd(a *app) *cobra.Command {
@@ -41,6 +42,7 @@ at most seven days; --expires is about the permit in it.`,
 	f.StringVar(&o.agent, "agent", "", "`FILE` with the peer's published agent, for one that no relay knows")
 	f.StringVar(&o.name, "name", "", "a `NAME` of your own for the peer")
 	return a.leaf(c, 1, 1, []any{inviteAnswer{}}, func(ctx context.Context, args []string) error {
+		o.expiresGiven = f.Changed("expires")
 		return runContactInvite(ctx, a, args[0], o)
 	})
 }
@@ -79,10 +81,11 @@ func (r inviteAnswer) text(p *page) {
 	}
 }
 
-// lifetime is the life of the permit in seconds, 0 for the longest.
+// lifetime is the life of the permit in seconds, 0 for the longest, which is that
+// of one for which nothing was said.
 func (o inviteOptions) lifetime() (int64, error) {
 	seconds := int64(o.expires / time.Second)
-	if o.expires < 0 || o.expires > 0 && seconds < 1 || seconds > wire.MaxPermitLifetime {
+	if o.expiresGiven && seconds < 1 || seconds > wire.MaxPermitLifetime {
 		return 0, usagef("--expires is between 1s and %dd", wire.MaxPermitLifetime/86400)
 	}
 	return seconds, nil

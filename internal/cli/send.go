@@ -112,7 +112,7 @@ func (a *app) connectFirst(ctx context.Context, s *session, peer string, o sendO
 	if msg, ok := o.known.messageType(wanted); ok {
 		wanted = msg.Profile
 	}
-	if _, err := s.Connect(ctx, peer, wanted, ""); err != nil {
+	if _, err := a.askForContact(ctx, s, peer, wanted, ""); err != nil {
 		return err
 	}
 	a.say("asked for contact; waiting for the answer")

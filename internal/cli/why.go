@@ -8,6 +8,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 func newWhyCmd(a *app) *cobra.Command {
@@ -108,9 +109,13 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 	case core.WhyPermitEnded:
 		return fmt.Sprintf("The permit you hold of %s ended %s.", peer, at)
 	case core.WhyPermitVoid:
-		return fmt.Sprintf("The permit you hold of %s is void: it was signed with another key than the one in force.", peer)
+		return fmt.Sprintf("The permit you hold of %s is void: it was signed with another key than the one in force. If it still holds you as admitted, its next upkeep sends another, and ace pull fetches that.", peer)
 	case core.WhyRequestSent:
 		return fmt.Sprintf("Your contact request waits for an answer until %s: ace pull fetches it.", at)
+	case core.WhyRequestUnsent:
+		return "Your contact request was taken by no relay and is not sent again by itself: ace connect asks again."
+	case core.WhyLogTooLong:
+		return fmt.Sprintf("Your log has %s, and of a stranger a peer takes at most %d: unless %s holds you as admitted, only its invitation lets you ask.", count(*w.Count, "event"), wire.MaxStrangerKELEvents, peer)
 	case core.WhyCardOpen:
 		return fmt.Sprintf("%s takes contact requests: ace connect sends one.", peer)
 	case core.WhyCardClosed:
