@@ -46,7 +46,7 @@ func explanations() []explanation {
 		{"relay_unavailable", "the relay does not answer, or asks to wait", "run it again later; queued messages are retried"},
 		{"relay_protocol_error", "the relay's answer is not one the protocol allows", "check that the URL is that of an ACE relay"},
 		{"fetch_failed", "something could not be fetched", "run it again later"},
-		{"storage_failed", "the disk or a file on it failed, or is open to other users", "do what the message says, then run it again"},
+		{"storage_failed", "the disk or a file on it failed, or is open to other users", "do what the message says, or see whether the disk is full or read-only; then run it again"},
 		{"identity_unavailable", "there is no identity, or its keys do not open", "run ace init, or name the identity with --as and its passphrase source"},
 		{"lock_busy", "another process holds what this one needs", "wait for the process that the message names, or stop it"},
 		{"receiver_capacity", "there is no room for more messages", "handle or remove old messages, then run it again"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -325,10 +326,25 @@ func (r *renewal) toCome(o renewOptions) []string {
 	if o.noPublish {
 		all = append(all, "the publication: until ace --as "+r.id.name+" publish, the relay refuses this identity")
 	}
+	if last := r.plan.Events[len(r.plan.Events)-1].Seq; r.plan.droppedKey() >= last {
+		// Their receivers refresh a pin for a greater seq alone
+		// (06#receive-pipeline step 3).
+		all = append(all, fmt.Sprintf("the peers' own refresh: one that has pinned a dropped key of seq %d or later drops what you send, permits too, until it runs ace lookup or its copy of the descriptor ends", last))
+	}
 	if r.plan.Refreshes > 0 {
 		all = append(all, fmt.Sprintf("fresh permits for %s, at the next upkeep", count(r.plan.Refreshes, "admitted peer")))
 	}
 	return all
+}
+
+// droppedKey is the seq of the last signing key that the change drops, -1 for none.
+func (p renewalPlan) droppedKey() int64 {
+	for _, e := range slices.Backward(p.Dropped) {
+		if e.Type == kel.Delegation {
+			return e.Seq
+		}
+	}
+	return -1
 }
 
 // parseEnd reads when a key ends: so long from now, or a date.
