@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -280,7 +281,11 @@ func (a *app) urls(id *identity) wire.URLPolicy {
 // confirm asks with the plan in sight.
 func (r *renewal) confirm(ctx context.Context, question string) error {
 	if !r.a.flags.yes && r.a.interactive() {
-		r.plan.text(&page{w: r.a.io.Err, app: r.a})
+		columns := tabwriter.NewWriter(r.a.io.Err, 0, 8, 2, ' ', 0)
+		r.plan.text(&page{w: columns, app: r.a})
+		if err := columns.Flush(); err != nil {
+			return err
+		}
 	}
 	return r.a.confirm(ctx, question)
 }
