@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/ownerfile"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/internal/failpoint"
@@ -88,6 +90,41 @@ func ReadTombstone(dir string) (t Tombstone, ok bool, err error) {
 	}
 	t = Tombstone{ACEID: r.ACEID("aceId"), Seq: r.Int("seq"), LastHash: r.HexDigest("lastHash"), DestroyedAt: r.Int("destroyedAt")}
 	return t, true, fault.Wrapf(fault.StorageFailed, r.Close(), "%s", path)
+}
+
+// DestroyedLog returns what is left, below a folder of identities, of the log of
+// one that was destroyed there, the longest where it was more than once, and nil
+// where it never was. What its keys have signed is not signed anew
+// (01#rotation-and-recovery). Code: storage_failed, and those of [Store.Log].
+func DestroyedLog(parent, aceID string, now int64) (longest *kel.State, err error) {
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.StorageFailed, err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		dir := filepath.Join(parent, e.Name())
+		t, destroyed, err := ReadTombstone(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !destroyed || t.ACEID != aceID {
+			continue
+		}
+		log, err := (&Store{dir: dir}).Log(now)
+		if err != nil {
+			return nil, err
+		}
+		if _, after, err := kel.Reconcile(longest, log); err == nil {
+			longest = after
+		}
+	}
+	return longest, nil
 }
 
 // refuseDestroyed refuses a destroyed identity, after erasing what a kill left of

@@ -162,6 +162,13 @@ func (r *recovery) gather(ctx context.Context) error {
 			return err
 		}
 	}
+	left, err := keystore.DestroyedLog(r.identitiesDir(), r.aceID, r.io.Now())
+	if err == nil && left != nil {
+		err = r.take(left, "what was left when it was destroyed here")
+	}
+	if err != nil {
+		return err
+	}
 	if r.kel != "" {
 		log, err := r.readLog(r.kel)
 		if err == nil {
