@@ -69,6 +69,7 @@ type host struct {
 	lookups    map[string]*kel.State // the last log that a lookup showed in this step, by ACE ID
 	posting    map[string]bool       // messages of which a process of the host is making an attempt
 	receipted  map[string]bool       // whether the last receipt for a message went out or was refused for good, by its ID
+	routeless  map[string]bool       // whether the last lookup of its sender found no route, by ID of a message shown since
 	retryAfter map[nthAttempt]int64  // what a relay asked for, seconds
 	exhausted  bool                  // it has deleted prekeys before their time
 	forgot     map[string]bool       // ACE IDs with whom contact was ended in this step
@@ -84,7 +85,7 @@ func (w *world) addHost(n int, s stageHost) {
 	h := &host{
 		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, next: s.next, vault: s.vault,
 		gate: newGate(), logs: map[string]bool{}, forgot: map[string]bool{}, issued: map[string][]byte{},
-		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, retryAfter: map[nthAttempt]int64{},
+		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, routeless: map[string]bool{}, retryAfter: map[nthAttempt]int64{},
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
 		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/packet"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -129,8 +130,25 @@ func (h *host) answered(c *call, res *http.Response, err error) {
 		seconds, _ := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 64)
 		h.retryAfter[nthAttempt{c.message, c.attempt}] = seconds
 	}
-	if peer, found := strings.CutPrefix(c.url.Path, "/v1/descriptor/"); found && ok && c.method == http.MethodGet {
-		h.learned(peer, body)
+	if peer, found := strings.CutPrefix(c.url.Path, "/v1/descriptor/"); found && err == nil && c.method == http.MethodGet {
+		if ok {
+			h.learned(peer, body)
+		}
+		h.noteRoute(peer, res.StatusCode, body)
+	}
+}
+
+// noteRoute notes, for what was shown of a peer, whether a lookup has found a
+// descriptor of it that a receipt may go to.
+func (h *host) noteRoute(peer string, status int, body []byte) {
+	if status != http.StatusOK && status != http.StatusNotFound {
+		return
+	}
+	_, err := descriptor.Verify(body, h.clock(), descriptor.Options{KELs: h.w.kels})
+	for _, raw := range h.shown {
+		if p, unread := packet.DecodeValue(raw); unread == nil && p.From == peer {
+			h.routeless[strings.Clone(p.MessageID)] = err != nil
+		}
 	}
 }
 
@@ -238,6 +256,7 @@ func (h *host) show(e relayapi.Entry) {
 	h.fetches[strings.Clone(e.StreamID)]++ // not with the page
 	if p, err := packet.DecodeValue(e.Packet); err == nil {
 		delete(h.receipted, p.MessageID)
+		delete(h.routeless, p.MessageID)
 	}
 }
 

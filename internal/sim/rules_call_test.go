@@ -84,6 +84,7 @@ func (h *host) checkReceipted(m *sentMessage) {
 	sent, tried := h.receipted[m.id]
 	switch {
 	case h.excused() || m.from.excused() || m.from.exhausted || h.view.contacts[m.from.id.ACEID()].State != "admitted" || h.renewed(m.from.id.ACEID()) || m.from.unregistered:
+	case !tried && h.routeless[m.id]:
 	case !tried:
 		w.violate("a message that was taken in is receipted", "06#receipts", "%s acknowledges %s, and no receipt has left", h.name, m.id)
 	case !sent:

@@ -8,9 +8,10 @@ import (
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
-// eagerRounds is how many rounds of retries and pulls a message is given after
-// the faults have stopped, before only its expiry is waited for.
-const eagerRounds = 8
+// eagerRounds is how many rounds of retries and pulls messages are given after
+// the faults have stopped, before only their expiry is waited for; and
+// eagerAttempts how many attempts a hopeful one, in as many rounds as that takes.
+const eagerRounds, eagerAttempts = 8, 6
 
 // settle stops the faults and lets the hosts do what upkeep does, until every
 // message has its end.
@@ -30,7 +31,7 @@ func (w *world) settle() {
 		}
 	}
 	hopeful := w.hopeful()
-	for round := range eagerRounds {
+	for round := 0; round < eagerRounds || round < mostRounds && w.waiting(hopeful); round++ {
 		w.round(round == 0)
 		if round == 0 {
 			hopeful = append(hopeful, w.hopeful()...) // permits were renewed
@@ -138,11 +139,26 @@ func (w *world) nextExpiry() (at int64) {
 	return at
 }
 
+// hope is a message that has to be delivered, and the attempts that it had when
+// that became so.
+type hope struct {
+	*sentMessage
+	attempts int
+}
+
+// waiting reports whether one of them has more attempts to come.
+func (w *world) waiting(hopeful []hope) bool {
+	return slices.ContainsFunc(hopeful, func(m hope) bool {
+		e := m.from.view.entry(m.id)
+		return e.State == store.Pending && e.Attempts < m.attempts+eagerAttempts
+	})
+}
+
 // hopeful returns the messages that nothing but the faults keeps from being
 // delivered: sender and recipient hold each other as admitted, or the recipient
 // has lost that and recovers it from the message (05#admission-recovery), the
 // permit is good, and there is time for some attempts.
-func (w *world) hopeful() (list []*sentMessage) {
+func (w *world) hopeful() (list []hope) {
 	for _, m := range w.sent.list {
 		to := w.other(m.to)
 		e := m.from.view.entry(m.id)
@@ -161,7 +177,7 @@ func (w *world) hopeful() (list []*sentMessage) {
 		back := to.view.contacts[m.from.id.ACEID()].State
 		timely := e.Attempts == 0 || e.FirstAttemptAt+wire.OfflineWindowSeconds-m.from.clock() > day
 		if (back == "admitted" || back == "" && to.lost) && timely && w.permitted(m) {
-			list = append(list, m)
+			list = append(list, hope{m, e.Attempts})
 			if to.lost {
 				w.count("hopeful after a loss")
 			}
@@ -185,7 +201,7 @@ func (w *world) permitted(m *sentMessage) bool {
 // excused reports whether a host has lost something that delivery rests on.
 func (h *host) excused() bool { return h.lost || h.restored }
 
-func (w *world) mustHaveEnded(hopeful []*sentMessage) {
+func (w *world) mustHaveEnded(hopeful []hope) {
 	if w.broken != nil {
 		return
 	}
