@@ -77,22 +77,23 @@ type agent struct {
 	t      *testing.T
 	config core.Config
 	root   *suite.SigningKey
+	next   *suite.SigningKey // the committed next root
 }
 
 func newKey() *suite.SigningKey { return suite.NewSigningKey(suite.NewSeed()) }
 
 func newAgent(t *testing.T, r *relay, card descriptor.CardRecord) *agent {
 	t.Helper()
-	root, key := newKey(), newKey()
+	root, next, key := newKey(), newKey(), newKey()
 	now := r.clock()
-	state, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, newKey().PublicKey()), now)
+	state, err := kel.Incept(root, kel.Commitment(wire.SchemeMLDSA65, next.PublicKey()), now)
 	if err == nil {
 		state, err = state.Delegate(root, key.PublicKey(), now, now+wire.MaxSigningKeyLifetime)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{t: t, root: root, config: core.Config{
+	a := &agent{t: t, root: root, next: next, config: core.Config{
 		Identity: kel.NewIdentity(state, key), StorePath: filepath.Join(t.TempDir(), "ace", "store.db"), VaultKey: suite.NewSeed(),
 		Relay: r.url, Profiles: []*profile.Manifest{profile.OfficialByID(profile.TextID)}, Card: card, Loopback: true, Clock: r.clock, ReceiveBy: "test",
 	}}
@@ -309,13 +310,7 @@ func TestReceiveUnderANewSigningKey(t *testing.T) {
 	wantKinds(t, alice.pull(), core.EventMessage)
 
 	alice.delegate(r)
-	listening, stop := context.WithCancel(t.Context())
-	err := alice.Listen(listening, func(e core.Event) {
-		if e.Kind == core.EventConnection && e.Connection.State == "connected" {
-			stop()
-		}
-	})
-	if err != nil || t.Context().Err() != nil {
+	if err := listenUntilConnected(alice, bob); err != nil || t.Context().Err() != nil {
 		t.Errorf("listening ended with %v", err)
 	}
 }
@@ -336,6 +331,45 @@ func TestRegisterUnderANewSigningKeyWhenAsked(t *testing.T) {
 	if err != nil || !report.Published.Descriptor || !report.Published.Card {
 		t.Errorf("upkeep did %+v: %v", report, err)
 	}
+}
+
+// The simulation recovered an identity while its relay was away: the inbox could
+// not be read any more, nor anything else be asked of the relay, until the next
+// publication. Where the relay has as many events as the recovered log it says
+// invalid_signature, and where it has more, stale_seq.
+func TestAskAfterARecovery(t *testing.T) {
+	for name, keys := range map[string]int{"as many events": 1, "more events": 2} {
+		t.Run(name, func(t *testing.T) {
+			for what, ask := range map[string]func(a, b *agent) error{
+				"pull":       func(a, _ *agent) error { _, err := a.Pull(t.Context(), 0, nil); return err },
+				"listen":     listenUntilConnected,
+				"block":      func(a, b *agent) error { _, err := a.Block(t.Context(), b.ACEID()); return err },
+				"unregister": func(a, _ *agent) error { _, err := a.Unregister(t.Context()); return err },
+			} {
+				r := newRelay(t)
+				alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+				befriend(bob, alice)
+				for range keys {
+					alice.delegate(r)
+					alice.publish(false)
+				}
+				alice.recover(r)
+				if err := ask(alice, bob); err != nil || t.Context().Err() != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+// listenUntilConnected listens until the stream has begun.
+func listenUntilConnected(a, _ *agent) error {
+	listening, stop := context.WithCancel(a.t.Context())
+	return a.Listen(listening, func(e core.Event) {
+		if e.Kind == core.EventConnection && e.Connection.State == "connected" {
+			stop()
+		}
+	})
 }
 
 // refusingOnce loses the first request to a path.

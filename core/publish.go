@@ -110,15 +110,22 @@ type publication struct {
 // registerOnDemand registers when this relay has not seen the current log from
 // this store yet. What the relay has forgotten shows later, as not_registered.
 func (p *publication) registerOnDemand(ctx context.Context) error {
-	var known store.Registration
-	err := p.store.View(ctx, func(tx *store.Tx) (err error) {
-		known, _, err = tx.Registration(p.config.Relay)
-		return err
-	})
-	if err != nil || known.KELEnd == p.config.Identity.State().LastHash() {
+	shown, err := p.hasShownLog(ctx)
+	if err != nil || shown {
 		return err
 	}
 	return p.register(ctx)
+}
+
+// hasShownLog reports whether the relay has, as far as this store knows, taken
+// the current log in.
+func (e *Endpoint) hasShownLog(ctx context.Context) (bool, error) {
+	var known store.Registration
+	err := e.store.View(ctx, func(tx *store.Tx) (err error) {
+		known, _, err = tx.Registration(e.config.Relay)
+		return err
+	})
+	return known.KELEnd == e.config.Identity.State().LastHash(), err
 }
 
 func (p *publication) register(ctx context.Context) error {
@@ -131,7 +138,7 @@ func (p *publication) register(ctx context.Context) error {
 // that it needs one.
 func (p *publication) registered(ctx context.Context, f func() error) error {
 	err := f()
-	if !needsRegistration(err) {
+	if !p.needsRegistration(ctx, err) {
 		return err
 	}
 	if err := p.register(ctx); err != nil {
@@ -145,20 +152,31 @@ func (p *publication) registered(ctx context.Context, f func() error) error {
 // All are within TIMESTAMP_WINDOW_SECONDS.
 var conflictSteps = []int64{0, 2, 20, 120, 280}
 
-// needsRegistration reports whether the relay does not know the identity, or
-// knows its log only up to a signing key before this one, as when the
-// registration that follows a new key did not come through: then requests have a
-// future_seq, and documents a kel_conflict (07#errors).
-func needsRegistration(err error) bool {
-	remote := remoteError(err)
-	return errors.Is(err, fault.NotRegistered) || remote == string(relayapi.FutureSeq) || remote == string(fault.KELConflict)
+// needsRegistration reports whether err says that the relay does not know the
+// identity, or another log than the current one, as when the registration that
+// follows a new key did not come through. Requests have a future_seq then, and
+// documents a kel_conflict; after a recovery, which takes the place of events,
+// requests may have a stale_seq, or an invalid_signature where another key was
+// delegated to at the same seq (07#errors).
+func (e *Endpoint) needsRegistration(ctx context.Context, err error) bool {
+	if errors.Is(err, fault.NotRegistered) {
+		return true
+	}
+	switch remoteError(err) {
+	case string(relayapi.FutureSeq), string(fault.KELConflict):
+		return true
+	case string(relayapi.StaleSeq), string(fault.InvalidSignature):
+		shown, err := e.hasShownLog(ctx)
+		return err == nil && !shown
+	}
+	return false
 }
 
 // onceRegistered runs f, and once more after a registration when the relay
 // answers that it needs one.
 func (e *Endpoint) onceRegistered(ctx context.Context, now int64, f func() error) error {
 	err := f()
-	if !needsRegistration(err) {
+	if !e.needsRegistration(ctx, err) {
 		return err
 	}
 	if _, err := e.register(ctx, now); err != nil {

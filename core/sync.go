@@ -99,7 +99,7 @@ func (e *Endpoint) drain(ctx context.Context, max int, on func(Event)) (PullRepo
 // one.
 func (e *Endpoint) pullRegistered(ctx context.Context, p delivery.Pulling) (delivery.Report, error) {
 	pulled, err := e.node.Pull(ctx, p)
-	if !needsRegistration(err) {
+	if !e.needsRegistration(ctx, err) {
 		return pulled, err
 	}
 	if err := e.registerAgain(ctx); err != nil {
@@ -176,7 +176,7 @@ func (l *listening) run(ctx context.Context) error {
 			if err := sleep(ctx, refetchSeconds); err != nil {
 				return err
 			}
-		case needsRegistration(err) && !registered:
+		case !registered && l.needsRegistration(ctx, err):
 			registered = true
 			if err := l.registerAgain(ctx); err != nil {
 				return err

@@ -74,7 +74,7 @@ func errWithdrawn() error { return fault.Wrap(fault.NotRegistered, ErrWithdrawn)
 // request is signed.
 func (e *Endpoint) unregister(ctx context.Context, now int64) (registered bool, err error) {
 	err = e.tryUnregister(ctx, now)
-	if remoteError(err) == string(relayapi.FutureSeq) {
+	if !errors.Is(err, fault.NotRegistered) && e.needsRegistration(ctx, err) {
 		// The registration that follows a new key did not come through.
 		if _, err = e.registerWith(ctx, now, true); err == nil {
 			err = e.tryUnregister(ctx, now)

@@ -76,6 +76,24 @@ func (a *agent) delegate(r *relay) {
 	})
 }
 
+// recover puts the next root in the place of the current epoch, as after a theft,
+// and delegates to a new key. The relay does not know of that.
+func (a *agent) recover(r *relay) {
+	a.t.Helper()
+	r.ahead.Add(1)
+	a.reopen(func(c *core.Config) {
+		key := newKey()
+		state, err := c.Identity.State().Recover(a.next, kel.Commitment(wire.SchemeMLDSA65, newKey().PublicKey()), r.clock())
+		if err == nil {
+			state, err = state.Delegate(a.next, key.PublicKey(), r.clock(), r.clock()+wire.MaxSigningKeyLifetime)
+		}
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		c.Identity = kel.NewIdentity(state, key)
+	})
+}
+
 func TestBlockAtTheRelay(t *testing.T) {
 	r := newRelay(t)
 	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
