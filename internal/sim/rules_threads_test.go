@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -252,12 +253,27 @@ func (v *view) unhandled() (n int) {
 }
 
 // issuedIsRecorded: the permit that has left in this step is the newest one on
-// record (05#delivery-permits, Renewal).
+// record (05#delivery-permits, Renewal). Another process may have issued one as
+// new or newer while it was on its way.
 func issuedIsRecorded(h *host, _, after *view) string {
 	for peer, raw := range h.issued {
-		if string(after.issued[peer].Raw) != string(raw) && !h.forgot[peer] {
+		overtaken := h.raced && after.issued[peer].IssuedAt >= issuedAt(raw)
+		if string(after.issued[peer].Raw) != string(raw) && !h.forgot[peer] && !overtaken {
 			return fmt.Sprintf("a permit for %s went out and is not the one on record", peer)
 		}
 	}
 	return ""
+}
+
+// issuedAt returns when a permit was issued, 0 for none.
+func issuedAt(raw []byte) int64 {
+	v, err := wire.Parse(raw, wire.MaxJSONDepth)
+	if err != nil {
+		return 0
+	}
+	permit, err := admission.DecodePermit(v)
+	if err != nil {
+		return 0
+	}
+	return permit.IssuedAt
 }
