@@ -61,6 +61,11 @@ var actions = []action{
 		}
 	}},
 	{"trade", 14, false, func(_ *world, h, peer *host) { h.trade(peer) }},
+	{"haggle", 3, false, func(w *world, h, peer *host) { w.haggle(h, peer) }},
+	{"flood", 2, false, func(w *world, h, peer *host) { w.flood(h, peer) }},
+	{"trade late", 1, false, func(_ *world, h, _ *host) { h.tradeLate() }},
+	{"decide late", 1, false, func(_ *world, h, _ *host) { h.decideLate() }},
+	{"sleep", 1, false, func(_ *world, h, _ *host) { h.pullAsleep() }},
 	{"vouch", 1, false, func(_ *world, h, peer *host) { h.vouch(peer) }},
 	{"handle", 3, false, func(w *world, h, _ *host) { h.expect("handle", h.handle(w.some(1, 2, 100))) }},
 	{"invite", 2, false, func(_ *world, h, peer *host) { h.invite(peer) }},

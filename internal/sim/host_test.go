@@ -57,6 +57,7 @@ type host struct {
 	asked        map[string]bool       // ACE IDs looked up since the last send to them
 	gate         *gate                 // of its streams
 	listening    bool
+	asleep       int64           // seconds that it sleeps when it has the next page
 	rivalry      bool            // another process of it is at work
 	raced        bool            // one was, in this step
 	unregistered bool            // at its relay

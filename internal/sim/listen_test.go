@@ -116,10 +116,15 @@ func (w *world) bystand(h *host) {
 		peer = w.hosts[(other.n+1+w.rand.IntN(len(w.hosts)-1))%len(w.hosts)]
 	}
 	a := drawFrom(besides, w.rand)
-	w.note("  meanwhile %s: %s", other.name, a.name)
-	other.expose(w.plan.weather)
-	a.do(w, other, peer)
-	other.settleStep()
+	w.aside(other, a.name, func() { a.do(w, other, peer) })
+}
+
+// aside is something that a host does within a step, as in one of its own.
+func (w *world) aside(h *host, what string, do func()) {
+	w.note("  meanwhile %s: %s", h.name, what)
+	h.expose(w.plan.weather)
+	do()
+	h.settleStep()
 }
 
 // rival is an action of another process of the host, which opens the same store.

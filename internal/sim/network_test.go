@@ -101,6 +101,10 @@ func (w *world) carry(c *call) (*http.Response, error) {
 		return nil, errNetwork
 	}
 	h.answered(c, res, err)
+	if c.url.Path == "/v1/inbox" && h.asleep > 0 {
+		w.now += h.asleep
+		h.asleep = 0
+	}
 	return res, err
 }
 

@@ -140,6 +140,7 @@ func (h *host) checkSend(c *call) {
 	s.checkPermit()
 	if s.entry.MessageID != "" {
 		c.message, c.attempt = s.entry.MessageID, s.entry.Attempts+1
+		delete(h.retryAfter, nthAttempt{c.message, c.attempt}) // of one that was made and not recorded
 		s.checkAttempt()
 		s.checkPrekey()
 		s.checkRetry()
@@ -308,6 +309,7 @@ func (s *sending) checkRetry() {
 		s.h.w.proofs[[2]string{s.packet.From, s.packet.To}] = append(s.h.w.proofs[[2]string{s.packet.From, s.packet.To}], s.permit)
 	}
 	switch a := content.Admission; {
+	case (a != nil) != (s.state == "admitted" && s.source) && s.h.raced: // another process has decided about the peer meanwhile
 	case (a != nil) != (s.state == "admitted" && s.source):
 		s.violate("a retry to an admitted peer carries its admission", "06#outbox-sender step 2", "it is %q", s.state)
 	case a != nil && !a.Proof.Equal(s.permit.Value()):

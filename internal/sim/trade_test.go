@@ -97,10 +97,14 @@ func (b bargain) judge(short, from, reference string) string {
 // threadKey names a thread of a store.
 type threadKey struct{ peer, id string }
 
+func (w *world) someThread() string { return fmt.Sprintf("trade %d", w.rand.IntN(3)) }
+
 // trade sends a message of the commerce profile: mostly one that may follow.
-func (h *host) trade(peer *host) {
+func (h *host) trade(peer *host) { h.tradeIn(peer, h.w.someThread()) }
+
+func (h *host) tradeIn(peer *host, thread string) {
 	w := h.w
-	key := threadKey{peer.id.ACEID(), fmt.Sprintf("trade %d", w.rand.IntN(3))}
+	key := threadKey{peer.id.ACEID(), thread}
 	v := h.load() // another process may be at work
 	b := v.threads[key]
 	short := tradeTypes[w.rand.IntN(len(tradeTypes))]

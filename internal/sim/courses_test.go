@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// Courses of events that chance alone brings about too rarely.
+
+// haggle takes a thread further, with both hosts at it.
+func (w *world) haggle(h, peer *host) {
+	thread := w.someThread()
+	for range 2 + w.rand.IntN(6) {
+		w.aside(h, "trade", func() { h.tradeIn(peer, thread) })
+		w.aside(peer, "pull", func() { peer.expect("pull", peer.pull(0)) })
+		w.aside(h, "pull", func() { h.expect("pull", h.pull(0)) })
+		if w.broken != nil {
+			return
+		}
+		h, peer = peer, h
+	}
+}
+
+// flood sends a host more than it may have room for, which it then fetches more
+// often than an entry that fails may be (06#receive-pipeline step 10).
+func (w *world) flood(h, peer *host) {
+	for range 4 {
+		w.aside(h, "send", func() { h.send(peer) })
+	}
+	for range wire.MaxFetchAttempts + 1 {
+		w.aside(peer, "pull", func() { peer.expect("pull", peer.pull(0)) })
+	}
+}
+
+// tradeLate goes on in a thread as soon as the time of the message that keeps it
+// busy is over, whether or not somebody has noticed
+// (08#sender-state-and-busy-threads).
+func (h *host) tradeLate() {
+	w := h.w
+	for _, e := range h.view.outbox {
+		if e.State != store.Pending || e.Attempts == 0 || shortType(e.Type) == "" || !w.chance(0.5) {
+			continue
+		}
+		h.sleepUntil(e.FirstAttemptAt + wire.OfflineWindowSeconds)
+		h.tradeIn(w.other(e.Peer), e.ThreadID)
+		return
+	}
+}
+
+// decideLate accepts a contact request that has just ended (05#flow step 2).
+func (h *host) decideLate() {
+	for _, q := range h.view.requests {
+		if h.w.chance(0.5) {
+			h.sleepUntil(q.ReceivedAt + wire.ContactRequestTTLSeconds)
+			h.acceptBlindly(h.w.other(q.Peer))
+			return
+		}
+	}
+}
+
+// sleepUntil lets time pass until the clock of the host says at.
+func (h *host) sleepUntil(at int64) { h.w.now = max(h.w.now, at-h.skew) }
+
+// pullAsleep pulls, and the machine sleeps between the answer and what it does
+// with it: perhaps for so long that a packet is out of its window
+// (06#receive-pipeline step 5).
+func (h *host) pullAsleep() {
+	h.asleep = int64(h.w.some(60, day, wire.OfflineWindowSeconds-1, wire.OfflineWindowSeconds+1))
+	h.expect("pull", h.pull(0))
+	h.asleep = 0
+}
