@@ -187,6 +187,7 @@ func (h *host) connect(peer *host) error {
 	if h.w.chance(0.2) {
 		about = profile.CommerceID
 	}
+	h.requested[peer.id.ACEID()] = true
 	_, err := h.endpoint.Connect(h.w.ctx, peer.id.ACEID(), about, "")
 	return err
 }

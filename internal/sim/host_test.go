@@ -74,6 +74,7 @@ type host struct {
 	retryAfter map[nthAttempt]int64  // what a relay asked for, seconds
 	exhausted  bool                  // it has deleted prekeys before their time
 	forgot     map[string]bool       // ACE IDs with whom contact was ended in this step
+	requested  map[string]bool       // ACE IDs that were sent a contact request in this step
 	issued     map[string][]byte     // the last permit that has left it in this step, by ACE ID
 }
 
@@ -85,7 +86,7 @@ var names = []string{"anna", "bert", "cora", "dirk"}
 func (w *world) addHost(n int, s stageHost) {
 	h := &host{
 		w: w, n: n, name: names[n], shape: shapes[w.plan.shape].hosts[n], root: s.root, next: s.next, vault: s.vault,
-		gate: newGate(), logs: map[string]bool{}, forgot: map[string]bool{}, issued: map[string][]byte{},
+		gate: newGate(), logs: map[string]bool{}, forgot: map[string]bool{}, requested: map[string]bool{}, issued: map[string][]byte{},
 		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, routeless: map[string]bool{}, retryAfter: map[nthAttempt]int64{},
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
 		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
@@ -322,6 +323,7 @@ func (h *host) look() {
 	}
 	h.deciding, h.inviting = false, false
 	clear(h.forgot)
+	clear(h.requested)
 	clear(h.issued)
 	clear(h.lookups)
 }

@@ -101,7 +101,7 @@ func (w *world) carry(c *call) (*http.Response, error) {
 		return nil, errNetwork
 	}
 	h.answered(c, res, err)
-	if c.url.Path == "/v1/inbox" && h.asleep > 0 {
+	if c.url.Path == "/v1/inbox" && h.asleep > 0 && err == nil && res.StatusCode == http.StatusOK {
 		w.now += h.asleep
 		h.asleep = 0
 	}

@@ -380,7 +380,7 @@ func admissionChanges(h *host, before, after *view) string {
 		case is == was:
 		case is.State == "pending" && is.ExpiresAt != is.Since+wire.OfflineWindowSeconds:
 			return fmt.Sprintf("%s is pending for %d s", peer, is.ExpiresAt-is.Since)
-		case is.State == "admitted" && (was.State == "" || was.ExpiresAt <= is.Since) && !h.shape.obliges && !h.proved(peer):
+		case is.State == "admitted" && (was.State == "" || was.ExpiresAt <= is.Since) && !h.shape.obliges && !h.proved(peer) && !h.requested[peer]:
 			return fmt.Sprintf("%s was a stranger and is admitted without a decision", peer)
 		case is.State != "admitted" && is.State != "pending":
 			return fmt.Sprintf("%s is %q", peer, is.State)
