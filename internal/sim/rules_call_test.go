@@ -53,7 +53,8 @@ func (h *host) checkAck(through string) {
 			if err != nil {
 				return err
 			}
-			if m := h.w.sent.byID[p.MessageID]; m != nil && m.from.id.ACEID() == p.From && seen && !settled[id] && times[m.id] == 1 {
+			late := p.CheckWindow(h.clock()) != nil // and dropped, before anybody looks whether it was seen
+			if m := h.w.sent.byID[p.MessageID]; m != nil && m.from.id.ACEID() == p.From && seen && !late && !settled[id] && times[m.id] == 1 {
 				h.checkReceipted(m)
 			}
 			if !seen && !settled[id] && !settled[p.From+p.MessageID] {

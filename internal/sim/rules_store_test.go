@@ -38,7 +38,7 @@ var rules = []rule{
 	{"admission changes as chapter 05 allows", "05#flow", admissionChanges},
 	{"nothing of a blocked peer is taken in", "05#blocks", blockedIsDropped},
 	{"an admitted peer has a pin and a permit", "05#flow step 3", admittedIsPinned},
-	{"a message is taken in of an admitted peer", "05#receiver-admission", takenInOfAdmitted},
+	{"no message of a stranger is taken in", "05#receiver-admission", strangersAreNot},
 	{"held requests are few", "05#flow step 2", requestsBounded},
 	{"a pin only grows", "01#pinning", pinsGrow},
 	{"the newest permit is held", "06#outbox-sender step 3", permitsRenew},
@@ -436,15 +436,16 @@ func admittedIsPinned(h *host, before, after *view) string {
 	return ""
 }
 
-// takenInOfAdmitted: also one that restores its sender's admission, which is
-// admitted with it (05#admission-recovery).
-func takenInOfAdmitted(h *host, before, after *view) string {
+// strangersAreNot: who restores its admission with a message is admitted with it
+// (05#admission-recovery).
+func strangersAreNot(h *host, before, after *view) string {
 	if h.deciding {
 		return ""
 	}
 	for _, m := range after.messages {
-		if after.contacts[m.Peer].State != "admitted" && !before.message(m.Peer, m.MessageID) {
-			return fmt.Sprintf("%s of %s, which is %q", m.MessageID, m.Peer, after.contacts[m.Peer].State)
+		known := []string{"admitted", "pending"}
+		if state := after.contacts[m.Peer].State; !slices.Contains(known, state) && !before.message(m.Peer, m.MessageID) {
+			return fmt.Sprintf("%s of %s, which is %q", m.MessageID, m.Peer, state)
 		}
 	}
 	return ""
