@@ -3,11 +3,13 @@ package core_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -267,6 +269,37 @@ func TestMessages(t *testing.T) {
 	}
 	if _, err := bob.OutboxEntry(t.Context(), suite.NewMessageID()); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("unknown outbox entry: %v", err)
+	}
+}
+
+// A message is known by its sender and its ID (06#deduplication): that of a peer
+// who has chosen the ID of another's neither hides that nor marks it.
+func TestMessagesOfTwoSendersWithOneID(t *testing.T) {
+	r := newRelay(t)
+	alice, bob, carol := newAgent(t, r, open()), newAgent(t, r, closed()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	out := bob.send(alice, "one")
+	alice.pull()
+	alice.change(func(tx *store.Tx) error {
+		return tx.AddMessage(store.Message{MessageID: out.MessageID, Peer: carol.ACEID(), Type: profile.TextID, Body: []byte(`{"message":"two"}`), SentAt: r.clock(), ReceivedAt: r.clock()})
+	})
+	if m, err := alice.Message(t.Context(), out.MessageID, ""); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), carol.ACEID()) {
+		t.Errorf("the message of nobody in particular: %+v: %v", m, err)
+	}
+	for _, from := range []*agent{bob, carol} {
+		if m, err := alice.Message(t.Context(), out.MessageID, from.ACEID()); err != nil || m.From != from.ACEID() {
+			t.Errorf("message %+v: %v", m, err)
+		}
+	}
+	if err := alice.MarkHandled(t.Context(), carol.ACEID(), out.MessageID); err != nil {
+		t.Fatal(err)
+	}
+	left, err := alice.Inbox(t.Context(), core.InboxFilter{Unhandled: true})
+	if err != nil || len(left) != 1 || left[0].From != bob.ACEID() {
+		t.Errorf("unhandled %+v: %v", left, err)
+	}
+	if s, err := alice.Status(t.Context(), core.StatusOptions{}); err != nil || s.Unhandled != 1 {
+		t.Errorf("status %+v: %v", s, err)
 	}
 }
 

@@ -85,7 +85,7 @@ func (e *Endpoint) Message(ctx context.Context, id, from string) (m Message, err
 		case len(found) == 0:
 			return fault.New(fault.InvalidArgument, "no message %q in the inbox", id)
 		case len(found) > 1 && found[0].MessageID == found[1].MessageID:
-			return fault.New(fault.InvalidArgument, "%q is the ID of messages of several senders: name the sender", id)
+			return fault.New(fault.InvalidArgument, "%q is the ID of a message of %s and of one of %s: say whose", id, found[0].Peer, found[1].Peer)
 		case len(found) > 1:
 			return fault.New(fault.InvalidArgument, "%q stands for several messages: write more characters", id)
 		}

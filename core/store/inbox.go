@@ -68,7 +68,7 @@ func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
 // hyphens.
 func (tx *Tx) MessagesWithPrefix(prefix, peer string, limit int) ([]Message, error) {
 	return rows(tx, scanMessage, "SELECT "+messageColumns+` FROM message
-		WHERE message_id >= ? AND message_id < ? AND (? = '' OR peer = ?) ORDER BY message_id LIMIT ?`,
+		WHERE message_id >= ? AND message_id < ? AND (? = '' OR peer = ?) ORDER BY message_id, peer LIMIT ?`,
 		prefix, prefix+"~", peer, peer, limit)
 }
 

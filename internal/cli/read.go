@@ -17,6 +17,7 @@ func newReadCmd(a *app) *cobra.Command {
 characters. With several, --json answers with one line for each.`,
 	}
 	c.Flags().StringVar(&o.from, "from", "", "only messages of this `PEER`: two senders may have chosen the same ID")
+	a.completeOption(c, "from", peerValues)
 	c.Flags().BoolVar(&o.raw, "raw", false, "print the body as JSON and nothing else")
 	c.Flags().BoolVar(&o.markRead, "mark-read", false, "mark the messages as read")
 	return a.leaf(c, 1, -1, []any{messageAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
