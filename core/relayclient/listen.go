@@ -35,6 +35,11 @@ type Event struct {
 	Entry relayapi.Entry
 }
 
+// maxIdleDrains is how many connections in a row may end with drain and without
+// an entry before the next one waits for a second: "immediately" is for a relay
+// that moves its clients, not for one that keeps them busy.
+const maxIdleDrains = 3
+
 // Listen keeps a stream open at relay and hands on its events, reconnecting as
 // 07#client-rules states, until ctx ends or the handler fails, whose errors it
 // returns as they are. It ends at once when the relay refuses the stream for
@@ -44,6 +49,7 @@ type Event struct {
 // 07#client-rules.
 func (c *Client) Listen(ctx context.Context, relay string, l Listener) error {
 	r := NewReconnect(l.Since)
+	idle := 0
 	for {
 		s := stream{client: c, relay: relay, listener: l, reconnect: r}
 		failure := s.run(ctx)
@@ -60,11 +66,17 @@ func (c *Client) Listen(ctx context.Context, relay string, l Listener) error {
 		if err != nil {
 			return ended(err, failure)
 		}
+		if idle++; delay > 0 || s.entries {
+			idle = 0
+		}
 		if failure == nil && delay > 0 {
 			failure = fault.New(fault.RelayUnavailable, "the stream ended without an entry")
 		}
 		if failure != nil && l.Retrying != nil {
 			l.Retrying(failure, delay)
+		}
+		if idle > maxIdleDrains {
+			delay = 1
 		}
 		if err := c.wait(ctx, delay); err != nil {
 			return err
@@ -109,6 +121,7 @@ type stream struct {
 	reconnect *Reconnect
 
 	ending     Ending
+	entries    bool // it brought one
 	handlerErr error
 }
 
@@ -184,7 +197,7 @@ func (s *stream) dispatch(ctx context.Context, raw StreamEvent) error {
 		if err != nil {
 			return err
 		}
-		s.ending.Progress = true
+		s.ending.Progress, s.entries = true, true
 		e.Entry = entry
 	default:
 		return nil

@@ -98,6 +98,21 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// TestListenOfARelayThatAlwaysDrains: it is reconnected to, but not as fast as it
+// can say so.
+func TestListenOfARelayThatAlwaysDrains(t *testing.T) {
+	idle := open(connected + drain)
+	relay := newRelay(t, idle, idle, idle, idle, idle, events(packetEvent("message", 1)), idle, events(packetEvent("message", 2)))
+	client, delays := newClient(t, newIdentity(t))
+	r := &recorder{last: "2-0"}
+	if err := client.Listen(t.Context(), relay.URL, r.listener("-")); err != errEnough {
+		t.Fatal(err)
+	}
+	if !slices.Equal(*delays, []int64{0, 0, 0, 1, 1, 0, 0}) {
+		t.Errorf("delays %v", *delays)
+	}
+}
+
 func TestUnprocessedEntryDoesNotMoveSince(t *testing.T) {
 	id := newIdentity(t)
 	relay := newRelay(t, events(packetEvent("message", 1)+packetEvent("message", 2)), events(packetEvent("message", 3)))
