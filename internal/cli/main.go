@@ -24,7 +24,7 @@ import (
 
 // Main runs one command line, without the program's name, and returns the exit
 // status. The first SIGINT or SIGTERM ends a command that may take long in good
-// order, a second one ends the process.
+// order, a second one, which does not come at the same moment, ends the process.
 func Main(args []string, o IO) int {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
@@ -47,12 +47,28 @@ func catchSignals(stop func(error), last *atomic.Pointer[func()]) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		stop(signalError(<-signals))
-		second := <-signals
+		first := time.Now()
+		second := secondSignal(signals, func() time.Duration { return time.Since(first) })
 		if f := last.Load(); f != nil {
 			doBriefly(*f, signals)
 		}
 		os.Exit(exitOf(signalError(second)))
 	}()
+}
+
+// oneWish is the time within which signals are one: who ends a group of
+// processes, as timeout(1) and a terminal with a program between do, sends the
+// signal to the program and to its group.
+const oneWish = 200 * time.Millisecond
+
+// secondSignal waits for a signal that somebody sent who has waited after the
+// first one.
+func secondSignal(signals <-chan os.Signal, since func() time.Duration) os.Signal {
+	for {
+		if s := <-signals; since() >= oneWish {
+			return s
+		}
+	}
 }
 
 // lastPatience bounds what a second signal still does: whoever sends it does not

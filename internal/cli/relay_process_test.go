@@ -224,8 +224,26 @@ func TestSecondSignal(t *testing.T) {
 		occupy(t, address)
 		p.signal(signal)
 		p.logs("draining")
+		time.Sleep(oneWish)
 		p.signal(signal)
 		p.ends(want)
+	}
+}
+
+// TestSignalsAtOnce covers timeout(1), which signals its child and then its group:
+// these are not two wishes.
+func TestSignalsAtOnce(t *testing.T) {
+	signals := make(chan os.Signal, 3)
+	signals <- syscall.SIGTERM
+	signals <- syscall.SIGTERM
+	signals <- syscall.SIGINT
+	passed := time.Duration(0)
+	got := secondSignal(signals, func() time.Duration {
+		passed += oneWish * 2 / 5
+		return passed
+	})
+	if got != syscall.SIGINT || len(signals) != 0 {
+		t.Errorf("the second signal is %v, %d are left", got, len(signals))
 	}
 }
 
@@ -255,6 +273,7 @@ func TestSecondSignalOfAThrowawayRelay(t *testing.T) {
 		occupy(t, address)
 		p.signal(syscall.SIGINT)
 		p.logs("draining")
+		time.Sleep(oneWish)
 		p.signal(syscall.SIGINT)
 		p.ends(exitInterrupted)
 		if _, err := os.Stat(p.ready.Data); (err == nil) != (p.ready.Data == given) {
