@@ -89,7 +89,7 @@ func (n *Node) claim(ctx context.Context, messageID string, now, by int64) (entr
 		case entry.State != store.Pending || entry.NextAttemptAt > by:
 			return nil
 		case entry.ClaimedUntil > now && entry.ClaimedUntil <= now+claimSeconds: // a clock set back claims nothing
-			return fault.New(fault.LockBusy, "another process is attempting to deliver %s", messageID)
+			return fault.New(fault.LockBusy, "another process is attempting to deliver %s; should it have died, others may in %d s", messageID, entry.ClaimedUntil-now)
 		default:
 			entry.ClaimedUntil, claimed = now+claimSeconds, true
 		}

@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/delivery"
@@ -159,7 +160,7 @@ func TestClaimFromTheFuture(t *testing.T) {
 	entry := bob.enqueue(alice, "x")
 	entry.ClaimedUntil = w.now + 120
 	bob.update(func(tx *store.Tx) error { return tx.SaveOutbox(entry) })
-	if _, err := bob.node.Attempt(t.Context(), entry.MessageID, w.now); !errors.Is(err, fault.LockBusy) {
+	if _, err := bob.node.Attempt(t.Context(), entry.MessageID, w.now); !errors.Is(err, fault.LockBusy) || !strings.Contains(err.Error(), "in 120 s") {
 		t.Errorf("a claimed message: %v", err)
 	}
 	entry.ClaimedUntil = w.now + 3600

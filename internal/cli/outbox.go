@@ -52,7 +52,7 @@ type outgoingAnswer struct {
 	Relay         *string `json:"relay"`
 	QueuedAt      int64   `json:"queued_at"`
 	NextAttemptAt *int64  `json:"next_attempt_at"`
-	ExpiresAt     int64   `json:"expires_at"`
+	ExpiresAt     *int64  `json:"expires_at"`
 	SettledAt     *int64  `json:"settled_at"`
 	RemoteCode    *string `json:"remote_code"`
 	LastError     *string `json:"last_error"`
@@ -63,7 +63,7 @@ func newOutgoingAnswer(o core.Outgoing) outgoingAnswer {
 	return outgoingAnswer{
 		MessageID: o.MessageID, To: o.To, PeerName: orNull(o.PeerName), ThreadID: orNull(o.ThreadID), Type: o.Type,
 		State: o.State, Attempts: o.Attempts, Relay: orNull(o.Relay), QueuedAt: o.QueuedAt,
-		NextAttemptAt: timeOrNull(o.NextAttemptAt), ExpiresAt: o.ExpiresAt, SettledAt: timeOrNull(o.SettledAt),
+		NextAttemptAt: timeOrNull(o.NextAttemptAt), ExpiresAt: timeOrNull(o.ExpiresAt), SettledAt: timeOrNull(o.SettledAt),
 		RemoteCode: orNull(o.RemoteCode), LastError: orNull(o.LastError), RequestID: orNull(o.RequestID),
 	}
 }
