@@ -15,6 +15,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/profile"
+	"github.com/ace-toolkit/ace/core/profile/commerce"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc"
 )
@@ -96,6 +97,61 @@ func ExampleEndpoint_Listen() {
 	// Output: echo: hello <nil> <nil>
 }
 
+// A trade from the first question to the thing itself. A message refers to the one
+// it answers, and each end says which messages its thread takes next. What is paid,
+// and whether, is for the two programs to decide: no message of this profile does.
+func Example_commerce() {
+	ctx := context.Background()
+	relay, stop := startRelay()
+	defer stop()
+	buyer, seller := join(ctx, relay, profile.CommerceID), join(ctx, relay, profile.CommerceID)
+	defer buyer.Close()
+	defer seller.Close()
+	check(buyer.Connect(ctx, seller.ACEID(), profile.CommerceID, ""))
+	check(seller.Pull(ctx, 0, nil))
+	check(buyer.Pull(ctx, 0, nil))
+
+	// say sends a message of the thread and waits for its receipt: until then the
+	// thread is busy.
+	say := func(from, to *core.Endpoint, messageType string, members ...string) {
+		body := []wire.Member{}
+		for i := 0; i < len(members); i += 2 {
+			body = append(body, wire.M(members[i], wire.NewString(members[i+1])))
+		}
+		if member, answered, _ := from.Reference(ctx, to.ACEID(), "logo", messageType); member != "" {
+			body = append(body, wire.M(member, wire.NewString(answered)))
+		}
+		out := check(from.Enqueue(ctx, core.OutMessage{
+			To: to.ACEID(), Type: messageType, ThreadID: "logo", Body: wire.NewObject(body...),
+		}))
+		check(from.Attempt(ctx, out.MessageID))
+		check(to.Pull(ctx, 0, nil))
+		check(from.Pull(ctx, 0, nil))
+	}
+	say(buyer, seller, commerce.RFQ, "need", "a logo", "maxPrice", "100", "currency", "USDC")
+	say(seller, buyer, commerce.Offer, "price", "80", "currency", "USDC")
+	say(buyer, seller, commerce.Accept)
+
+	thread := check(buyer.Threads(ctx, seller.ACEID()))[0]
+	fmt.Println("the", thread.Role, "sees:", thread.State)
+	for _, next := range thread.Next {
+		fmt.Println("next, from the", next.By, next.Type)
+	}
+	_, err := buyer.Enqueue(ctx, core.OutMessage{To: seller.ACEID(), Type: commerce.Reject, ThreadID: "logo", Body: wire.NewObject()})
+	fmt.Println("too late to decline:", fault.CodeOf(err))
+
+	say(seller, buyer, commerce.Deliver, "type", "reference", "uri", "https://seller.example/logo.svg")
+	say(buyer, seller, commerce.Confirm)
+	fmt.Println("in the end:", check(seller.Threads(ctx, ""))[0].State)
+	// Output:
+	// the buyer sees: accepted
+	// next, from the seller ace:commerce:invoice:1
+	// next, from the buyer ace:commerce:payment:1
+	// next, from the seller ace:commerce:deliver:1
+	// too late to decline: transition_not_allowed
+	// in the end: confirmed
+}
+
 // What an agent has published can be kept and verified later, without a network.
 func Example_offline() {
 	ctx := context.Background()
@@ -121,14 +177,15 @@ func Example_offline() {
 }
 
 // join makes an agent that lives as long as this program. One that is to stay
-// has its keys from package keystore and a StorePath.
-func join(ctx context.Context, relay string) *core.Endpoint {
-	text := profile.OfficialByID(profile.TextID)
+// has its keys from package keystore and a StorePath. It speaks texts, or the
+// profile that is named.
+func join(ctx context.Context, relay string, profileID ...string) *core.Endpoint {
+	spoken := profile.OfficialByID(append(profileID, profile.TextID)[0])
 	endpoint := check(core.Open(ctx, core.Config{
 		Identity: check(kel.Ephemeral(time.Now().Unix())),
 		Relay:    relay,
-		Profiles: []*profile.Manifest{text},
-		Accept:   map[string]string{text.ID: text.Digest},
+		Profiles: []*profile.Manifest{spoken},
+		Accept:   map[string]string{spoken.ID: spoken.Digest},
 		Card:     descriptor.CardRecord{Contact: descriptor.ContactOpen},
 		Loopback: true, // the relay of these examples is on this machine
 	}))
