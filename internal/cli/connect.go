@@ -93,16 +93,16 @@ func (s *session) notAsked(ctx context.Context, peer string, failed error) error
 	if code != fault.NotPermitted {
 		return failed
 	}
-	contacts, err := s.Contacts(ctx)
-	if err != nil {
-		return errors.Join(failed, err)
-	}
-	for _, c := range contacts {
-		if c.ACEID == peer && c.State == string(admission.Blocked) {
-			return hintf(failed, "you blocked it yourself: ace contact unblock lifts that")
-		}
+	if s.blocks(ctx, peer) {
+		return hintf(failed, "you have blocked the peer yourself: ace contact unblock lifts that")
 	}
 	return hintf(failed, "ask the peer for an invitation, which ace contact import takes in, or to open contact")
+}
+
+// blocks reports whether the identity itself has blocked a peer.
+func (s *session) blocks(ctx context.Context, peer string) bool {
+	k, err := s.KnownPeer(ctx, peer)
+	return err == nil && k.State == stateBlocked
 }
 
 // awaitPermit receives until the peer, who has been asked, has given a permit

@@ -140,6 +140,7 @@ func (r contactAnswer) news(p *page) string {
 const (
 	statePending  = "pending"  // one side has asked
 	stateAdmitted = "admitted" // each may send to the other
+	stateBlocked  = "blocked"  // one side takes nothing from the other
 	stateRejected = "rejected" // the other has declined, and the table forgot it
 )
 
@@ -154,7 +155,7 @@ func (r contactList) text(p *page) {
 
 func runContactList(ctx context.Context, a *app, state string) error {
 	switch state {
-	case "", statePending, stateAdmitted, "blocked":
+	case "", statePending, stateAdmitted, stateBlocked:
 	default:
 		return usagef("--state is pending, admitted or blocked, not %q", state)
 	}

@@ -98,6 +98,9 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 		if err != nil {
 			return err
 		}
+		if s.blocks(ctx, peer) {
+			a.warn("you have blocked the peer, so its receipt will not be taken: ace contact unblock lifts that")
+		}
 		return a.attemptAndWait(ctx, s, out, o)
 	})
 }
