@@ -68,9 +68,9 @@ func (r knownAnswer) text(p *page) {
 	p.row("ace id", r.ACEID)
 	p.row("name", orDash(r.PeerName))
 	if r.State == nil {
-		p.row("contact", "none")
+		p.row("admission", "none")
 	} else {
-		p.row("contact", *r.State, "since "+p.timeOr(r.SinceAt))
+		p.row("admission", *r.State, "since "+p.timeOr(r.SinceAt))
 	}
 	if r.Request != nil {
 		p.row("asks for contact", clean(r.Request.Profile, false), "until "+p.time(r.Request.ExpiresAt))
