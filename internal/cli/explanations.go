@@ -37,7 +37,7 @@ func explanations() []explanation {
 		{"kel_conflict", "the key event log contradicts the one pinned for this identity", "stop and ask the peer over another channel which log is theirs; your own identity you take back with ace identity recover, unless another copy of yours has gone on"},
 		{"unknown_peer", "nobody by that name is registered there, or their descriptor has expired", "check the address; ask the peer to run ace publish"},
 		{"not_registered", "the identity is not registered at the relay", "run ace publish"},
-		{"not_permitted", "the peer has not admitted you, or does not take requests from strangers", "run ace connect PEER, or ask the peer to open contact"},
+		{"not_permitted", "the peer has not admitted you, or does not take requests from strangers", "run ace connect PEER; where the peer is closed to strangers, one of you invites the other: ace contact invite PEER"},
 		{"relay_rejected", "the relay refused the request", "read the relay's error in the message; ace explain knows its codes too"},
 		{"blocked_address", "the peer names a relay on a private or reserved address", "ask the peer to use a public relay; --allow-loopback is for development only"},
 		{"delivery_rejected", "the recipient answered with a rejection", "read remote_code; ace explain knows its codes too"},

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -86,6 +87,14 @@ func (r whyAnswer) text(p *page) {
 	}
 }
 
+// mayAsk reports whether a contact request, which carries a permit, would get to the
+// peer: with a permit held from it, or as that of a stranger.
+func (r whyAnswer) mayAsk() bool {
+	return !slices.ContainsFunc(r.Send, func(w whyReason) bool {
+		return w.Code == string(core.WhyCardClosed) || w.Code == string(core.WhyCardUnknown)
+	})
+}
+
 // sentence is one plain sentence for each reason.
 func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 	at, detail := p.timeOr(w.At), clean(orDash(w.Detail), false)
@@ -137,6 +146,10 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 	case core.WhyPermitIssued:
 		return fmt.Sprintf("You issued %s a permit that ends %s.", peer, at)
 	case core.WhyPermitDue:
+		if !r.mayAsk() {
+			// Two closed peers that replaced their keys at once (06#security-considerations).
+			return fmt.Sprintf("%s has no permit of yours that is valid, and none can be sent: ace contact invite makes one that you hand over.", peer)
+		}
 		if r.State != nil && *r.State == string(admission.Admitted) {
 			return fmt.Sprintf("%s has no permit of yours that is valid: ace permit renew sends one.", peer)
 		}
