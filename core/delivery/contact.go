@@ -54,7 +54,7 @@ func (n *Node) sendContact(ctx context.Context, c contactPacket, now int64) erro
 	if relays == nil {
 		relays = c.to.agent.Relays
 	}
-	if _, err := n.post(ctx, relays, sealed, c.permit); err != nil {
+	if _, err := n.postCore(ctx, c.to.id, relays, sealed, c.permit); err != nil {
 		return err
 	}
 	return n.recordIssued(ctx, c.to.id, reply)

@@ -2,7 +2,8 @@
 // receive pipeline and receipts of chapter 06, with the admission and prekey
 // rules that take effect on the way.
 //
-// A [Node] holds no state but its store, and in memory what its rows say. A sender calls [Node.Enqueue] and
+// A [Node] holds no state but its store, and in memory what its rows say and
+// which relays failed lately. A sender calls [Node.Enqueue] and
 // [Node.Attempt]; a receiver [Node.Pull], or [Node.ReceivePage] with the entries
 // of a stream. Contacts begin with [Node.SendRequest] and are decided with
 // [Node.AcceptRequest] and [Node.RejectRequest]. The network is reached through
@@ -61,6 +62,8 @@ type Node struct {
 	permits parsed[*admission.Permit]
 	checked *admission.PermitCache
 	last    atomic.Pointer[known] // to the last chunk, nil while there is one
+
+	detours detours
 }
 
 // New returns a node and starts the seen store of a new endpoint. Codes:

@@ -97,7 +97,7 @@ func (n *Node) postReceipt(ctx context.Context, r *outgoingReceipt) error {
 	if err != nil {
 		return err
 	}
-	if _, err := n.post(ctx, r.to.agent.Relays, sealed, r.permit); err != nil {
+	if _, err := n.postCore(ctx, r.to.id, r.to.agent.Relays, sealed, r.permit); err != nil {
 		return err
 	}
 	return n.recordIssued(ctx, r.to.id, r.renewal)

@@ -2,10 +2,13 @@ package delivery_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
@@ -50,6 +53,61 @@ func TestReceiptIsOneAttempt(t *testing.T) {
 	alice.pull()
 	if n := len(w.posted) - posted; n != 1 || alice.outboxSize() > 0 {
 		t.Errorf("%d posts, %d in the outbox", n, alice.outboxSize())
+	}
+}
+
+// deaf is a network with a relay that takes nothing.
+type deaf struct {
+	endpointNet
+	relay string
+	tried []string
+}
+
+func (n *deaf) Post(ctx context.Context, relay string, raw, permit []byte) error {
+	n.tried = append(n.tried, relay)
+	if relay == n.relay {
+		return fault.New(fault.RelayUnavailable, "no answer")
+	}
+	return n.endpointNet.Post(ctx, relay, raw, permit)
+}
+
+// TestReceiptsToADeafRelay: a peer that lists a relay which never answers costs
+// the inbox one wait, not one for each of its messages.
+func TestReceiptsToADeafRelay(t *testing.T) {
+	w, alice, bob := friends(t)
+	net := &deaf{endpointNet{w, alice.id.ACEID()}, "https://deaf.example", nil}
+	node, err := delivery.New(t.Context(), delivery.Config{Identity: alice.id, Store: alice.store, Net: net, Profiles: alice.set, Home: relay}, w.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice.node = node
+	w.now++
+	agent, err := descriptor.Build(bob.id, descriptor.Fields{
+		ExpiresAt: w.now + 86400, Relays: []string{net.relay, relay}, Prekey: newPrekey(),
+	}, w.now, -1, descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.agents[bob.id.ACEID()] = agent.Value()
+	if _, err := node.Lookup(t.Context(), bob.id.ACEID(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		after int64
+		want  []string
+	}{
+		{0, []string{net.relay, relay}},
+		{1, []string{relay}},
+		{298, []string{relay}},
+		{1, []string{net.relay, relay}},
+	} {
+		w.now += step.after
+		net.tried = nil
+		bob.send(alice, "x")
+		alice.pullOne(delivery.Delivered, "")
+		if !slices.Equal(net.tried, step.want) {
+			t.Errorf("%d s later: tried %q, want %q", step.after, net.tried, step.want)
+		}
 	}
 }
 

@@ -63,6 +63,16 @@ func (n *Node) post(ctx context.Context, relays []string, p *packet.Packet, perm
 	return "", err
 }
 
+// postCore posts a packet of the core profile, which is dated with the clock.
+func (n *Node) postCore(ctx context.Context, to string, relays []string, p *packet.Packet, permit *admission.Permit) (relay string, err error) {
+	relays = n.detours.order(to, relays, p.Timestamp)
+	relay, err = n.post(ctx, relays, p, permit)
+	if err == nil {
+		n.detours.took(to, relays, relay, p.Timestamp)
+	}
+	return relay, err
+}
+
 // coreContent is the content of a packet of the core profile.
 func (n *Node) coreContent(messageType string, body wire.Value) packet.Content {
 	message, ok := n.profiles.Type(messageType)
