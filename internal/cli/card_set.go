@@ -232,7 +232,7 @@ func (o cardChange) claim(ctx context.Context, s *session, before settings) erro
 		return nil
 	}
 	if !wire.IsHandle(o.handle) {
-		return usagef("%q is no handle", o.handle)
+		return usagef("%q is no handle: that is 3 to 32 of a-z, 0-9 and single hyphens, a letter first", o.handle)
 	}
 	signed, at, err := s.OwnCard(ctx)
 	if err != nil {

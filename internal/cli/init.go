@@ -172,7 +172,7 @@ func (a *app) checkHandle(ctx context.Context, s settings) error {
 		return nil
 	}
 	if !wire.IsHandle(s.Handle) {
-		return usagef("%q is no handle", s.Handle)
+		return usagef("%q is no handle: that is 3 to 32 of a-z, 0-9 and single hyphens, a letter first", s.Handle)
 	}
 	return a.confirm(ctx, "The handle "+handleAddress(s.Handle, s.Relay)+" is for good: claim it?")
 }
