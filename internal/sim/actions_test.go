@@ -65,6 +65,7 @@ var actions = []action{
 	{"flood", 2, false, func(w *world, h, peer *host) { w.flood(h, peer) }},
 	{"trade late", 1, false, func(_ *world, h, _ *host) { h.tradeLate() }},
 	{"decide late", 1, false, func(_ *world, h, _ *host) { h.decideLate() }},
+	{"relapse", 1, false, func(w *world, h, peer *host) { w.relapse(h, peer) }},
 	{"sleep", 1, false, func(_ *world, h, _ *host) { h.pullAsleep() }},
 	{"vouch", 1, false, func(_ *world, h, peer *host) { h.vouch(peer) }},
 	{"handle", 3, false, func(w *world, h, _ *host) { h.expect("handle", h.handle(w.some(1, 2, 100))) }},

@@ -7,13 +7,17 @@ import (
 
 // Courses of events that chance alone brings about too rarely.
 
+func (w *world) pullAside(h *host) {
+	w.aside(h, "pull", func() { h.expect("pull", h.pull(0)) })
+}
+
 // haggle takes a thread further, with both hosts at it.
 func (w *world) haggle(h, peer *host) {
 	thread := w.someThread()
 	for range 2 + w.rand.IntN(6) {
 		w.aside(h, "trade", func() { h.tradeIn(peer, thread) })
-		w.aside(peer, "pull", func() { peer.expect("pull", peer.pull(0)) })
-		w.aside(h, "pull", func() { h.expect("pull", h.pull(0)) })
+		w.pullAside(peer)
+		w.pullAside(h)
 		if w.broken != nil {
 			return
 		}
@@ -28,7 +32,7 @@ func (w *world) flood(h, peer *host) {
 		w.aside(h, "send", func() { h.send(peer) })
 	}
 	for range wire.MaxFetchAttempts + 1 {
-		w.aside(peer, "pull", func() { peer.expect("pull", peer.pull(0)) })
+		w.pullAside(peer)
 	}
 }
 
@@ -68,4 +72,29 @@ func (h *host) pullAsleep() {
 	h.asleep = int64(h.w.some(60, day, wire.OfflineWindowSeconds-1, wire.OfflineWindowSeconds+1))
 	h.expect("pull", h.pull(0))
 	h.asleep = 0
+}
+
+// relapse puts the store of a host back to before it offered a prekey, to which
+// its peer then sends. The receipt that calls it unknown finds the message as it
+// was, at its next attempt, or given up (06#outbox-sender).
+func (w *world) relapse(h, peer *host) {
+	h.keepCopy()
+	w.aside(h, "send", func() { h.send(peer) })
+	w.pullAside(peer)
+	w.pullAside(h)
+	if w.broken != nil {
+		return
+	}
+	w.count("restored")
+	h.restore()
+	w.aside(peer, "send", func() { peer.send(h) })
+	w.pullAside(h)
+	switch w.some(0, 1, 2) {
+	case 1:
+		w.now += 61
+		w.aside(peer, "retry", func() { peer.expect("retry", peer.retry()) })
+	case 2:
+		w.aside(peer, "abandon", peer.abandon)
+	}
+	w.pullAside(peer)
 }
