@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -168,8 +169,8 @@ func (w *world) hopeful() (list []hope) {
 		if m.kind != profile.TextType || to.recovered && !m.from.knows(to) || m.from.recovered && !to.knows(m.from) {
 			continue // a rule may reject it, or one of the two does not know the other any more
 		}
-		if m.from.exhausted {
-			continue // receipts may go to a prekey that it has deleted, until their sender looks it up
+		if m.from.exhausted || !m.from.opensReceiptsOf(to) {
+			continue // they go to a prekey that it has deleted or lost, until their sender looks it up
 		}
 		if to.mayHaveForgottenBlock(m.from) || m.from.mayHaveForgottenBlock(to) {
 			continue
@@ -184,6 +185,23 @@ func (w *world) hopeful() (list []hope) {
 		}
 	}
 	return list
+}
+
+// opensReceiptsOf reports whether a host holds the prekey that is in the
+// descriptor by which a peer answers it, or the peer has to look it up.
+func (h *host) opensReceiptsOf(peer *host) bool {
+	var agent *descriptor.PublishedAgent
+	peer.read(func(tx *store.Tx) error {
+		raw, err := tx.Descriptor(h.id.ACEID())
+		if err == nil && raw != nil {
+			agent, err = descriptor.DecodeStored(raw)
+		}
+		return err
+	})
+	if agent == nil || !agent.Usable(peer.clock(), peer.view.pins[h.id.ACEID()]) {
+		return true
+	}
+	return slices.ContainsFunc(h.view.prekeys[""], func(k store.Prekey) bool { return k.ID == agent.PrekeyID })
 }
 
 // mayHaveForgottenBlock reports whether a block may stand at the relay that the
