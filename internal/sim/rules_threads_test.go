@@ -123,10 +123,12 @@ func deliveredCommits(h *host, before, after *view) string {
 	return ""
 }
 
+// threadsAreBusy: the time of a message may have been over before the clock was
+// set back.
 func threadsAreBusy(h *host, _, after *view) string {
 	pending := map[threadKey]string{}
 	for _, e := range after.outbox {
-		over := e.Attempts > 0 && h.clock() >= e.FirstAttemptAt+wire.OfflineWindowSeconds
+		over := e.Attempts > 0 && h.clock()+2*maxSkew >= e.FirstAttemptAt+wire.OfflineWindowSeconds
 		if e.State != store.Pending || over || shortType(e.Type) == "" {
 			continue
 		}
