@@ -8,6 +8,7 @@ import (
 // Courses of events that chance alone brings about too rarely.
 
 func (w *world) pullAside(h *host) {
+	w.now++ // of two offers of the same second the first stays held
 	w.aside(h, "pull", func() { h.expect("pull", h.pull(0)) })
 }
 
@@ -75,13 +76,16 @@ func (h *host) pullAsleep() {
 }
 
 // relapse puts the store of a host back to before it offered a prekey, to which
-// its peer then sends. The receipt that calls it unknown finds the message as it
-// was, at its next attempt, or given up (06#outbox-sender).
+// its peer then sends: the one after that which the peer uses first. The receipt
+// that calls it unknown finds the message as it was, at its next attempt, or
+// given up (06#outbox-sender).
 func (w *world) relapse(h, peer *host) {
 	h.keepCopy()
 	w.aside(h, "send", func() { h.send(peer) })
 	w.pullAside(peer)
+	w.aside(peer, "send", func() { peer.send(h) })
 	w.pullAside(h)
+	w.pullAside(peer)
 	if w.broken != nil {
 		return
 	}
