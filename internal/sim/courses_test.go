@@ -8,7 +8,6 @@ import (
 // Courses of events that chance alone brings about too rarely.
 
 func (w *world) pullAside(h *host) {
-	w.now++ // of two offers of the same second the first stays held
 	w.aside(h, "pull", func() { h.expect("pull", h.pull(0)) })
 }
 
@@ -84,6 +83,7 @@ func (w *world) relapse(h, peer *host) {
 	w.aside(h, "send", func() { h.send(peer) })
 	w.pullAside(peer)
 	w.aside(peer, "send", func() { peer.send(h) })
+	w.now++ // of two offers of the same second the first stays held, then as with that in the receipt
 	w.pullAside(h)
 	w.pullAside(peer)
 	if w.broken != nil {
