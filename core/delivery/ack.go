@@ -51,6 +51,25 @@ func (n *Node) countFetch(ctx context.Context, e Entry, r *Result, now int64) er
 	})
 }
 
+// countFetchesBehind counts this fetch also for the entries behind t whose receipt
+// goes to the same peer, which cannot be reached for now: it ends in retry for
+// them as well. Otherwise each would take its own MAX_FETCH_ATTEMPTS, one after
+// another, and a peer with a deaf relay could keep the inbox from everybody.
+func (n *Node) countFetchesBehind(ctx context.Context, t *taken, behind []*taken) error {
+	return n.store.Update(ctx, func(tx *store.Tx) error {
+		for _, b := range behind {
+			if b.receipt == nil || b.receipt.to.id != t.receipt.to.id {
+				continue
+			}
+			// It is given up in its turn, by countFetch.
+			if _, err := tx.AddRetry(b.entry.StreamID, b.in.now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // forgetFetches clears the count of an entry that came to its end. Most have
 // none, and looking costs no write.
 func (n *Node) forgetFetches(ctx context.Context, streamID string) error {

@@ -50,7 +50,11 @@ func (s *settling) run(ctx context.Context, entries []Entry) error {
 func (s *settling) settle(ctx context.Context, receipts *sending) error {
 	for len(receipts.left) > 0 {
 		t, failed := receipts.next()
-		if err := s.settleTaken(ctx, t, failed); err != nil || s.ended {
+		err := s.settleTaken(ctx, t, failed)
+		if err == nil && s.ended && failed != nil {
+			err = s.n.countFetchesBehind(ctx, t, receipts.left)
+		}
+		if err != nil || s.ended {
 			s.tellNews(receipts.left)
 			return err
 		}

@@ -76,22 +76,9 @@ func (n *deaf) Post(ctx context.Context, relay string, raw, permit []byte) error
 func TestReceiptsToADeafRelay(t *testing.T) {
 	w, alice, bob := friends(t)
 	net := &deaf{endpointNet{w, alice.id.ACEID()}, "https://deaf.example", nil}
-	node, err := delivery.New(t.Context(), delivery.Config{Identity: alice.id, Store: alice.store, Net: net, Profiles: alice.set, Home: relay}, w.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	alice.node = node
+	alice.replaceNet(net)
 	w.now++
-	agent, err := descriptor.Build(bob.id, descriptor.Fields{
-		ExpiresAt: w.now + 86400, Relays: []string{net.relay, relay}, Prekey: newPrekey(),
-	}, w.now, -1, descriptor.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.agents[bob.id.ACEID()] = agent.Value()
-	if _, err := node.Lookup(t.Context(), bob.id.ACEID(), w.now); err != nil {
-		t.Fatal(err)
-	}
+	bob.moveTo(alice, net.relay, relay)
 	for _, step := range []struct {
 		after int64
 		want  []string
@@ -108,6 +95,51 @@ func TestReceiptsToADeafRelay(t *testing.T) {
 		if !slices.Equal(net.tried, step.want) {
 			t.Errorf("%d s later: tried %q, want %q", step.after, net.tried, step.want)
 		}
+	}
+}
+
+// moveTo publishes a descriptor with other relays, which a peer looks up.
+func (e *endpoint) moveTo(peer *endpoint, relays ...string) {
+	e.t.Helper()
+	agent, err := descriptor.Build(e.id, descriptor.Fields{
+		ExpiresAt: e.world.now + 86400, Relays: relays, Prekey: newPrekey(),
+	}, e.world.now, -1, descriptor.Options{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.world.agents[e.id.ACEID()] = agent.Value()
+	if _, err := peer.node.Lookup(e.t.Context(), e.id.ACEID(), e.world.now); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// TestDeafPeerDoesNotKeepTheInbox: however many messages it has sent, those of
+// others are receipted and acknowledged after MAX_FETCH_ATTEMPTS fetches, since
+// none of the fetches had a final disposition for any of them.
+func TestDeafPeerDoesNotKeepTheInbox(t *testing.T) {
+	w, alice, bob := friends(t)
+	carol := w.newEndpoint(t, "", nil)
+	befriend(carol, alice)
+	net := &deaf{endpointNet{w, alice.id.ACEID()}, "https://deaf.example", nil}
+	alice.replaceNet(net)
+	w.now++
+	bob.moveTo(alice, net.relay)
+	for range 5 {
+		bob.send(alice, "x")
+	}
+	out := carol.send(alice, "y")
+	for fetch := range wire.MaxFetchAttempts {
+		if carol.pull(); carol.entry(out.MessageID).State != store.Pending {
+			t.Fatalf("after %d fetches: settled: the test does not look", fetch)
+		}
+		alice.pull()
+	}
+	carol.pull()
+	if e := carol.entry(out.MessageID); e.State != store.Delivered {
+		t.Errorf("after %d fetches the message of another is %s", wire.MaxFetchAttempts, e.State)
+	}
+	if left := len(w.queues[alice.id.ACEID()]); left != 0 {
+		t.Errorf("%d entries are left at the relay", left)
 	}
 }
 
