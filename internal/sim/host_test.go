@@ -30,6 +30,8 @@ type host struct {
 	root  *suite.SigningKey
 	next  *suite.SigningKey // the committed next root
 	id    *kel.Identity
+	was   *kel.State      // the log before
+	wasIn int             // the step in which that one ended
 	logs  map[string]bool // hashes of the last events of all logs it has had
 	vault *suite.Seed
 

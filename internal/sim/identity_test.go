@@ -11,6 +11,9 @@ import (
 
 // become gives the host a log and the key that it delegates to.
 func (h *host) become(state *kel.State, key *suite.SigningKey) {
+	if h.id != nil {
+		h.was, h.wasIn = h.id.State(), h.w.step
+	}
 	h.logs[state.LastHash()] = true
 	h.id = kel.NewIdentity(state, signer{h, key})
 }

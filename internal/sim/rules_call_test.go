@@ -55,7 +55,13 @@ func (h *host) checkAck(through string) {
 			}
 			late := p.CheckWindow(h.clock()) != nil // and dropped, before anybody looks whether it was seen
 			if m := h.w.sent.byID[p.MessageID]; m != nil && m.from.id.ACEID() == p.From && seen && !late && !settled[id] && times[m.id] == 1 {
-				h.checkReceipted(m)
+				row, _, err := tx.Contact(p.From, h.clock())
+				if err != nil {
+					return err
+				}
+				if row.State == "admitted" { // another process may have decided about it just now
+					h.checkReceipted(m)
+				}
 			}
 			if !seen && !settled[id] && !settled[p.From+p.MessageID] {
 				h.w.violate("what is acknowledged is settled", "06#receive-pipeline", "%s: %s, the packet %s of %s, is not", h.name, id, p.MessageID, p.From)

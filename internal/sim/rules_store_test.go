@@ -393,7 +393,8 @@ func admissionChanges(h *host, before, after *view) string {
 // verifies (05#admission-recovery step 2).
 func (h *host) proved(peer string) bool {
 	return slices.ContainsFunc(h.w.proofs[[2]string{peer, h.id.ACEID()}], func(p *admission.Permit) bool {
-		return p.Verify(h.id.State(), h.id.ACEID(), peer, p.IssuedAt) == nil
+		good := func(log *kel.State) bool { return p.Verify(log, h.id.ACEID(), peer, p.IssuedAt) == nil }
+		return good(h.id.State()) || h.was != nil && h.wasIn == h.w.step && good(h.was)
 	})
 }
 
