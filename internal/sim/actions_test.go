@@ -215,7 +215,7 @@ func (h *host) decide(accept bool) error {
 	if err != nil {
 		return err
 	}
-	h.deciding = accept
+	h.deciding = h.deciding || accept
 	for _, q := range held {
 		if !accept {
 			err = h.endpoint.Reject(h.w.ctx, q.From)
@@ -235,7 +235,7 @@ func (h *host) acceptBlindly(peer *host) {
 	id := peer.id.ACEID()
 	at := slices.IndexFunc(h.view.requests, func(q store.Request) bool { return q.Peer == id })
 	live := at >= 0 && h.view.requests[at].ReceivedAt > h.clock()-wire.ContactRequestTTLSeconds
-	h.deciding = live
+	h.deciding = h.deciding || live
 	_, err := h.endpoint.Accept(h.w.ctx, id)
 	if err == nil && !live {
 		h.w.violate("only a held request is accepted", "05#flow step 2", "%s accepts %s", h.name, peer.name)

@@ -35,9 +35,9 @@ var (
 	reduce    = flag.Bool("reduce", true, "reduce a world that broke a rule to the steps that matter")
 )
 
-// usualSeeds are the worlds of a test without flags, some twenty seconds on one
+// usualSeeds are the worlds of a test without flags, some thirty seconds on one
 // core. With -short there are shortSeeds.
-const usualSeeds = 120
+const usualSeeds = 160
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(-1) // much garbage, and little that stays
