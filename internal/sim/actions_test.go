@@ -115,7 +115,7 @@ func (h *host) publish(force bool) error {
 func (h *host) upkeep() {
 	report, err := h.endpoint.Upkeep(h.w.ctx)
 	h.expect("upkeep", err)
-	if err == nil && !h.disk.dead && !h.disk.failed && len(report.Failures) == 0 && !report.Withdrawn {
+	if err == nil && !h.disk.dead && !h.raced && !h.disk.failed && len(report.Failures) == 0 && !report.Withdrawn {
 		h.checkUpkeep()
 	}
 	for _, f := range report.Failures {

@@ -145,8 +145,8 @@ func (h *host) answered(c *call, res *http.Response, err error) {
 // noteRoute notes, for what was shown of a peer, whether a lookup has found a
 // descriptor of it that a receipt may go to.
 func (h *host) noteRoute(peer string, status int, body []byte) {
-	if status != http.StatusOK && status != http.StatusNotFound {
-		return
+	if status == http.StatusTooManyRequests || status >= 500 {
+		return // it may be tried again
 	}
 	_, err := descriptor.Verify(body, h.clock(), descriptor.Options{KELs: h.w.kels})
 	for _, raw := range h.shown {
