@@ -358,6 +358,7 @@ func (h *host) expect(what string, err error, codes ...fault.Code) {
 	case slices.Contains(codes, code):
 	case h.listening && refusedAs(err, relayapi.StaleSeq):
 	case h.raced && refusedAs(err, fault.StaleDescriptor): // another process has published a later one
+	case h.w.anyExcused() && code == fault.StaleDescriptor: // by a peer that has forgotten what was seen of it
 	case (h.rivalry || h.listening) && code == fault.LockBusy:
 	case h.disk.failed && (code == fault.StorageFailed || code == fault.LockBusy):
 	case !h.w.calm && (slices.Contains(ofNetwork, code) || refusedAs(err, relayapi.Replay)):

@@ -156,15 +156,16 @@ func (h *host) noteRoute(peer string, status int, body []byte) {
 	}
 }
 
-// learned notes the log that a lookup has shown.
+// learned notes the log of a descriptor that a lookup has shown and that is valid
+// by the clock of the host.
 func (h *host) learned(peer string, body []byte) {
 	v, err := wire.Parse(body, wire.MaxJSONDepth)
 	if err != nil || peer == h.id.ACEID() {
 		return
 	}
-	log, _ := v.Get("kel")
-	if state, err := h.w.kels.Verify(log, h.clock()); err == nil {
-		h.lookups[peer] = state
+	agent, err := descriptor.VerifyValue(v, h.clock(), descriptor.Options{KELs: h.w.kels, URLs: wire.Development})
+	if err == nil {
+		h.lookups[peer] = agent.State()
 	}
 }
 

@@ -263,14 +263,14 @@ func revisionsRise(h *host, before, after *view) string {
 	for peer, is := range after.blocks {
 		was, ok := before.blocks[peer]
 		decided := !ok || was.Blocked != is.Blocked || was.Revision != is.Revision
-		if decided && (is.Revision <= was.Revision || is.Revision < h.clock()-maxSlow) {
+		if decided && (is.Revision <= was.Revision || is.Revision < h.clock()-max(maxSlow, h.w.now-h.w.began)) {
 			return fmt.Sprintf("%+v after %+v", is, was)
 		}
 	}
 	return ""
 }
 
-// maxSlow is how much time may pass within a step.
+// maxSlow is how much time may pass within a step in which nobody sleeps.
 const maxSlow = 6000
 
 // maxClaim is how long a process that has died keeps others from an attempt.
@@ -634,6 +634,8 @@ func (h *host) renewed(peer string) bool { return h.rotated || h.w.other(peer).r
 func (w *world) anyRotated() bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.rotated })
 }
+
+func (w *world) anyExcused() bool { return slices.ContainsFunc(w.hosts, (*host).excused) }
 
 func (w *world) anyUnregistered() bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.unregistered })
