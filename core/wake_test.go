@@ -7,8 +7,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/relaysvc"
 )
@@ -23,6 +25,14 @@ func TestWake(t *testing.T) {
 		woken <- r.URL.Path + string(body)
 	}))
 	defer gateway.Close()
+	next := func() string {
+		select {
+		case wake := <-woken:
+			return wake
+		case <-time.After(time.Minute):
+			return "nobody"
+		}
+	}
 	r := newRelay(t, func(c *relaysvc.Config) {
 		c.WakeGateways, c.Timeouts.WakeInterval = []string{relaysvc.LoopbackGateways}, 1 // none in seconds
 	})
@@ -32,15 +42,24 @@ func TestWake(t *testing.T) {
 	if err := alice.SetWake(t.Context(), gateway.URL+"/a", first); err != nil {
 		t.Fatal(err)
 	}
-	befriend(bob, alice)
-	if got, want := <-woken, `/a{"token":"`+first+`"}`; got != want {
+	alice.publish(false)
+	bob.publish(false)
+	if _, err := bob.Connect(t.Context(), alice.ACEID(), profile.TextID, "wake up"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := next(), `/a{"token":"`+first+`"}`; got != want {
 		t.Errorf("woken by %s, not %s", got, want)
 	}
+	alice.pull()
+	if _, err := alice.Accept(t.Context(), bob.ACEID()); err != nil {
+		t.Fatal(err)
+	}
+	bob.pull()
 	if err := alice.SetWake(t.Context(), gateway.URL+"/b", second); err != nil {
 		t.Fatal(err)
 	}
 	bob.send(alice, "wake up")
-	if got, want := <-woken, `/b{"token":"`+second+`"}`; got != want {
+	if got, want := next(), `/b{"token":"`+second+`"}`; got != want {
 		t.Errorf("woken by %s, not %s", got, want)
 	}
 
@@ -56,7 +75,7 @@ func TestWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	alice.send(bob, "I sleep")
-	if got := <-woken; !strings.HasPrefix(got, "/bob") {
+	if got := next(); !strings.HasPrefix(got, "/bob") {
 		t.Errorf("woken by %s", got)
 	}
 }
