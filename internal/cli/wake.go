@@ -39,7 +39,7 @@ or after seven days in which nothing is fetched.`,
 		if err != nil {
 			return err
 		}
-		return a.changeWake(ctx, args[0], func(s *session) error { return s.SetWake(ctx, args[0], token) })
+		return a.changeWake(ctx, args[0], func(ctx context.Context, s *session) error { return s.SetWake(ctx, args[0], token) })
 	})
 }
 
@@ -50,7 +50,7 @@ func newWakeClearCmd(a *app) *cobra.Command {
 		Long:  "Remove the registration of a gateway at the home relay, if there is one.",
 	}
 	return a.leaf(c, 0, 0, []any{wakeAnswer{}}, func(ctx context.Context, _ []string) error {
-		return a.changeWake(ctx, "", func(s *session) error { return s.ClearWake(ctx) })
+		return a.changeWake(ctx, "", func(ctx context.Context, s *session) error { return s.ClearWake(ctx) })
 	})
 }
 
@@ -69,13 +69,15 @@ func (r wakeAnswer) text(p *page) {
 	p.line("%s wakes %s", r.Relay, *r.Gateway)
 }
 
-func (a *app) changeWake(ctx context.Context, gateway string, change func(*session) error) error {
+func (a *app) changeWake(ctx context.Context, gateway string, change func(context.Context, *session) error) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := change(s); err != nil {
+	ctx, cancel := a.deadline(ctx)
+	defer cancel()
+	if err := change(ctx, s); err != nil {
 		if remoteIs(err, relayapi.NotFound) {
 			return withHint(err, "this relay does not offer wakes; ace listen and ace pull need none")
 		}
