@@ -98,13 +98,14 @@ func Run(ctx context.Context, p Pace, work func(client int) func() error) (*Resu
 		return nil, err
 	}
 	r := newRun(p)
-	ctx, stop := context.WithCancel(ctx)
+	life := ctx
+	ctx, stop := context.WithCancel(life)
 	defer stop()
 	var workers sync.WaitGroup
 	tallies := make([]tally, p.Clients)
 	for i := range p.Clients {
 		operation := work(i)
-		workers.Go(func() { tallies[i].work(ctx, r, i, operation) })
+		workers.Go(func() { tallies[i].work(ctx, life, r, i, operation) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -181,8 +182,9 @@ type tally struct {
 	errors    map[string]int64
 }
 
-// work does operations until the run is over.
-func (t *tally) work(ctx context.Context, r *run, client int, operation func() error) {
+// work does operations until the run is over. They end with life, of which ctx
+// hears a moment later.
+func (t *tally) work(ctx, life context.Context, r *run, client int, operation func() error) {
 	due, failures := time.Now(), 0
 	if r.interval > 0 {
 		due = r.start.Add(time.Duration(client) * r.stagger)
@@ -195,7 +197,7 @@ func (t *tally) work(ctx context.Context, r *run, client int, operation func() e
 		err := operation()
 		now := time.Now()
 		switch {
-		case errors.Is(err, errDone), err != nil && ctx.Err() != nil:
+		case errors.Is(err, errDone), err != nil && (ctx.Err() != nil || life.Err() != nil):
 			return // what the end of ctx has cut off is no failure
 		case err != nil:
 			failures++
