@@ -269,7 +269,7 @@ func (s *soak) await(what string, f func() bool) {
 		time.Sleep(300 * time.Millisecond)
 		if n%10 == 0 {
 			for _, x := range s.sides {
-				_, _ = x.try("outbox", "retry", "--all")
+				x.nudge()
 			}
 		}
 	}
