@@ -79,6 +79,9 @@ func (e *Endpoint) Attempt(ctx context.Context, messageID string) (Outgoing, err
 	if err != nil {
 		return Outgoing{}, err
 	}
+	if err := e.refreshBeforeMessage(ctx, messageID, now); err != nil {
+		return Outgoing{}, err
+	}
 	entry, failure := e.node.Attempt(ctx, messageID, now)
 	if entry.MessageID == "" {
 		return Outgoing{}, failure
@@ -143,6 +146,7 @@ func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, 
 	}
 	var taken atomic.Int64
 	err = e.eachPeer(ctx, peers, func(ctx context.Context, peer string) error {
+		e.refreshBefore(ctx, peer, now)
 		for _, entry := range to[peer] {
 			accepted, failure := e.node.AttemptDue(ctx, entry.MessageID, now)
 			switch {

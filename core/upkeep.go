@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"sync"
+
+	"github.com/ace-toolkit/ace/core/store"
 )
 
 // The steps of upkeep, by which an [UpkeepFailure] names them.
@@ -143,6 +145,29 @@ func (e *Endpoint) refreshPermit(ctx context.Context, aceID string, now int64) e
 		return err
 	}
 	_, err = e.node.SendRequest(ctx, request, now)
+	return err
+}
+
+// refreshBefore sends a peer its permit refresh, when one is due, ahead of the
+// first message that is signed with the new key. Behind such messages the peer
+// could receipt none of them before it has come: the permit it holds is void, and
+// without one a closed relay queue takes nothing and an open one a few packets.
+// What fails is the next upkeep's to repeat.
+func (e *Endpoint) refreshBefore(ctx context.Context, peer string, now int64) {
+	if due, err := e.node.PermitDue(ctx, peer, now); err == nil && due {
+		_ = e.refreshPermit(ctx, peer, now)
+	}
+}
+
+func (e *Endpoint) refreshBeforeMessage(ctx context.Context, messageID string, now int64) error {
+	var entry store.OutboxEntry
+	err := e.store.View(ctx, func(tx *store.Tx) (err error) {
+		entry, _, err = tx.Outbox(messageID)
+		return err
+	})
+	if err == nil && entry.State == store.Pending {
+		e.refreshBefore(ctx, entry.Peer, now)
+	}
 	return err
 }
 

@@ -463,3 +463,54 @@ func TestInvitation(t *testing.T) {
 		t.Errorf("contacts %+v: %v", contacts, err)
 	}
 }
+
+// The first message that is signed with a new key finds the permit refresh ahead of
+// it: the peer has what it needs for its receipt (05#delivery-permits). Nobody can
+// receipt what stands before the refresh, least of all to who is closed.
+func TestPermitRefreshGoesFirst(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	r.ahead.Add(wire.PinRefreshIntervalSeconds + 1)
+	bob.delegate(r)
+	bob.publish(false)
+	bob.send(alice, "one")
+	bob.send(alice, "two")
+	if kinds := alice.pull(); !slices.Equal(kinds, []string{"message", "message"}) {
+		t.Errorf("alice got %q", kinds)
+	}
+	bob.pull()
+	for _, out := range bob.outbox() {
+		if out.State != core.StateDelivered {
+			t.Errorf("%s", out.State)
+		}
+	}
+	if report := bob.healthy(); report.Permits != 0 {
+		t.Errorf("upkeep sent %d permits more", report.Permits)
+	}
+}
+
+// So it does for what was queued and is attempted later.
+func TestPermitRefreshGoesBeforeRetries(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	for _, text := range []string{"one", "two"} {
+		if _, err := bob.Enqueue(t.Context(), core.OutMessage{To: alice.ACEID(), Body: profile.TextBody(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.ahead.Add(wire.PinRefreshIntervalSeconds + 1)
+	bob.delegate(r)
+	bob.publish(false)
+	if n, err := bob.RetryDue(t.Context()); n != 2 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	alice.pull()
+	bob.pull()
+	for _, out := range bob.outbox() {
+		if out.State != core.StateDelivered {
+			t.Errorf("%s", out.State)
+		}
+	}
+}

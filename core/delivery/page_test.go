@@ -420,3 +420,32 @@ func (e *endpoint) posted(to *endpoint, text string) int {
 	e.send(to, text)
 	return len(e.world.posted) - 1
 }
+
+// A receipt goes with the newest permit of the peer that is held when it leaves,
+// also one that came behind the message in its chunk: the one held before is void
+// once the peer has a new signing key (05#delivery-permits, 06#receipts).
+func TestReceiptWaitsForThePermitBehind(t *testing.T) {
+	w, alice, bob := friends(t)
+	w.now += wire.PinRefreshIntervalSeconds + 1
+	bob.delegate(bob.id.State())
+	bob.open()
+	bob.publish("open")
+	for i := range 3 {
+		bob.send(alice, fmt.Sprint(i))
+	}
+	if _, err := bob.node.SendRequest(t.Context(), delivery.ContactRequest{To: alice.id.ACEID()}, w.now); err != nil {
+		t.Fatal(err)
+	}
+	entries := w.takeQueue(alice)
+	before := len(w.posted)
+	_, told := alice.receivePage(entries)
+	wantOutcomes(t, told, "delivered message", "delivered message", "delivered message", "delivered")
+	var with []bool
+	for _, permit := range w.permit[before:] {
+		with = append(with, permit != nil)
+	}
+	// The first one was processed alone, for the refresh of the pin.
+	if want := []bool{false, true, true, true}; !slices.Equal(with, want) {
+		t.Errorf("with a permit: %v", with)
+	}
+}

@@ -89,6 +89,9 @@ func (n *Node) prepareReceipt(tx *store.Tx, k *knownPeer, p peer, body ReceiptBo
 // postReceipt seals and posts a receipt, and records the permit it carries as
 // issued.
 func (n *Node) postReceipt(ctx context.Context, r *outgoingReceipt) error {
+	if err := n.findReceiptPermit(ctx, r); err != nil {
+		return err
+	}
 	plaintext, err := r.content.Canonical()
 	if err != nil {
 		return err
@@ -101,6 +104,18 @@ func (n *Node) postReceipt(ctx context.Context, r *outgoingReceipt) error {
 		return err
 	}
 	return n.recordIssued(ctx, r.to.id, r.renewal)
+}
+
+// findReceiptPermit takes the permit that has come since the receipt was prepared,
+// behind the packet that it answers: a peer with a new signing key sends one.
+func (n *Node) findReceiptPermit(ctx context.Context, r *outgoingReceipt) error {
+	if r.permit != nil {
+		return nil
+	}
+	return n.store.View(ctx, func(tx *store.Tx) (err error) {
+		r.permit, err = n.heldPermit(tx, r.to, r.t)
+		return err
+	})
 }
 
 // receiptPermits returns the permit to present and the renewal to include, each

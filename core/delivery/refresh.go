@@ -34,6 +34,23 @@ func (n *Node) PermitsDue(ctx context.Context, now int64) (due []store.Contact, 
 	return due, err
 }
 
+// PermitDue reports whether a peer is one of those of [Node.PermitsDue], and a
+// request could carry the permit now.
+func (n *Node) PermitDue(ctx context.Context, peer string, now int64) (due bool, err error) {
+	if !n.id.State().Usable(now) {
+		return false, nil
+	}
+	err = n.store.View(ctx, func(tx *store.Tx) error {
+		if due, err = tx.ContactDueAPermit(peer, n.delegation()); err != nil || !due {
+			return err
+		}
+		own, err := n.ownAgent(tx, now)
+		due = own != nil
+		return err
+	})
+	return due, err
+}
+
 // CheckOwnDescriptor reports whether there is an unexpired own descriptor for
 // contact packets to carry. Code: identity_unavailable.
 func (n *Node) CheckOwnDescriptor(ctx context.Context, now int64) error {

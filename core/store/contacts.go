@@ -46,6 +46,11 @@ func (tx *Tx) ContactsDueAPermit(delegation string) ([]Contact, error) {
 	return rows(tx, scanContact, selectDueContacts, delegation, delegation)
 }
 
+// ContactDueAPermit reports whether a peer is one of [Tx.ContactsDueAPermit].
+func (tx *Tx) ContactDueAPermit(peer, delegation string) (due bool, err error) {
+	return tx.get("SELECT 1 FROM contact WHERE peer = ? AND state = 'admitted' AND permit_under <> ?", []any{peer, delegation}, new(int))
+}
+
 // DeleteContact removes the row of a peer.
 func (tx *Tx) DeleteContact(peer string) error {
 	return tx.run("DELETE FROM contact WHERE peer = ?", peer)
