@@ -27,6 +27,7 @@ type ContactRequest struct {
 	Note       string // untrusted
 	ReceivedAt int64
 	ExpiresAt  int64
+	Damaged    bool // the stored request does not open: Profile and Note are ""
 }
 
 // Contacts returns the admission table, oldest rows first.
@@ -75,7 +76,9 @@ func (e *Endpoint) viewContact(ctx context.Context, row store.Contact) (c Contac
 	return c, err
 }
 
-// Requests returns the held contact requests, oldest first.
+// Requests returns the held contact requests, oldest first. One that does not open
+// is listed as damaged: nothing can be decided about it, and it goes when it
+// expires, or when the peer is forgotten or asks again.
 func (e *Endpoint) Requests(ctx context.Context) (list []ContactRequest, err error) {
 	now, err := e.now()
 	if err != nil {
@@ -99,12 +102,13 @@ func (e *Endpoint) Requests(ctx context.Context) (list []ContactRequest, err err
 }
 
 func requestOf(q store.Request) (ContactRequest, error) {
-	c, err := delivery.DecodeRequest(q)
-	if err != nil {
-		return ContactRequest{}, err
+	r := ContactRequest{From: q.Peer, ReceivedAt: q.ReceivedAt, ExpiresAt: q.ReceivedAt + wire.ContactRequestTTLSeconds, Damaged: q.Damaged != nil}
+	if r.Damaged {
+		return r, nil
 	}
-	return ContactRequest{
-		From: q.Peer, Profile: c.Profile, Note: c.Note,
-		ReceivedAt: q.ReceivedAt, ExpiresAt: q.ReceivedAt + wire.ContactRequestTTLSeconds,
-	}, nil
+	c, err := delivery.DecodeRequest(q)
+	if err == nil {
+		r.Profile, r.Note = c.Profile, c.Note
+	}
+	return r, err
 }

@@ -19,10 +19,11 @@ type Message struct {
 	PeerName   string
 	Type       string
 	ThreadID   string
-	Body       wire.Value // untrusted
+	Body       wire.Value // untrusted, null when it is damaged
 	SentAt     int64
 	ReceivedAt int64
 	Handled    bool // the local mark
+	Damaged    bool // the stored body does not open
 }
 
 // InboxFilter selects messages. Zero members select everything.
@@ -33,7 +34,8 @@ type InboxFilter struct {
 	Limit                int   // the newest Limit, 0: all
 }
 
-// Inbox returns the selected messages, oldest first. Reading changes nothing.
+// Inbox returns the selected messages, oldest first. Reading changes nothing. One
+// whose stored body does not open is listed as damaged.
 func (e *Endpoint) Inbox(ctx context.Context, f InboxFilter) (list []Message, err error) {
 	err = e.store.View(ctx, func(tx *store.Tx) error {
 		stored, err := tx.Messages(store.MessageFilter{
@@ -59,20 +61,22 @@ func (e *Endpoint) Inbox(ctx context.Context, f InboxFilter) (list []Message, er
 }
 
 func messageOf(s store.Message, name string) (Message, error) {
-	body, err := wire.Parse(s.Body, wire.MaxJSONDepth)
-	if err != nil {
-		return Message{}, fault.Wrapf(fault.StorageFailed, err, "message %s", s.MessageID)
+	m := Message{
+		MessageID: s.MessageID, From: s.Peer, PeerName: name, Type: s.Type, ThreadID: s.ThreadID,
+		SentAt: s.SentAt, ReceivedAt: s.ReceivedAt, Handled: s.Handled, Damaged: s.Damaged != nil,
 	}
-	return Message{
-		MessageID: s.MessageID, From: s.Peer, PeerName: name, Type: s.Type, ThreadID: s.ThreadID, Body: body,
-		SentAt: s.SentAt, ReceivedAt: s.ReceivedAt, Handled: s.Handled,
-	}, nil
+	if m.Damaged {
+		return m, nil
+	}
+	body, err := wire.Parse(s.Body, wire.MaxJSONDepth)
+	m.Body = body
+	return m, fault.Wrapf(fault.StorageFailed, err, "message %s", s.MessageID)
 }
 
 // Message returns the message with an ID, or with at least 8 characters that
 // only one ID begins with. Senders choose the IDs of their messages, and two may
-// have chosen the same: from names the one that is meant, "" is any. Code:
-// invalid_argument.
+// have chosen the same: from names the one that is meant, "" is any. Codes:
+// invalid_argument, storage_failed for one that is damaged.
 func (e *Endpoint) Message(ctx context.Context, id, from string) (m Message, err error) {
 	if len(id) < minMessagePrefix || strings.Trim(id, "0123456789abcdef-") != "" {
 		return m, fault.New(fault.InvalidArgument, "%.80q is not a message ID nor %d characters of one", id, minMessagePrefix)
@@ -88,6 +92,9 @@ func (e *Endpoint) Message(ctx context.Context, id, from string) (m Message, err
 			return fault.New(fault.InvalidArgument, "%q is the ID of a message of %s and of one of %s: say whose", id, found[0].Peer, found[1].Peer)
 		case len(found) > 1:
 			return fault.New(fault.InvalidArgument, "%q stands for several messages: write more characters", id)
+		}
+		if found[0].Damaged != nil {
+			return found[0].Damaged
 		}
 		name, err := tx.Name(found[0].Peer)
 		if err != nil {

@@ -69,7 +69,7 @@ func (e *Endpoint) knownPeers(tx *store.Tx, prefix string) (known []string, err 
 	if err != nil {
 		return nil, err
 	}
-	requests, err := tx.Requests(0)
+	requests, err := tx.RequestHeads(0)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type Outgoing struct {
 	PeerName      string
 	Type          string
 	ThreadID      string
-	Body          wire.Value
+	Body          wire.Value // null when it is damaged
 	RequestID     string
 	State         string
 	Attempts      int
@@ -50,6 +50,7 @@ type Outgoing struct {
 	SettledAt     int64 // 0 before
 	RemoteCode    string
 	LastError     string // code of the last attempt, "" when it succeeded
+	Damaged       bool   // the stored content does not open: no attempt of it can succeed
 }
 
 // Enqueue stores a message durably, due at once (06#outbox-sender). Codes:
@@ -152,6 +153,7 @@ func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, 
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
+			case errors.Is(failure, store.ErrDamaged): // it is that entry alone
 			case errors.Is(failure, fault.StorageFailed):
 				return failure
 			case accepted:
@@ -242,14 +244,14 @@ func (e *Endpoint) viewOutgoing(ctx context.Context, entry store.OutboxEntry) (o
 
 func outgoingOf(entry store.OutboxEntry, name string) (Outgoing, error) {
 	content, err := delivery.StoredContent(entry)
-	if err != nil {
+	if err != nil && entry.Damaged == nil {
 		return Outgoing{}, err
 	}
 	out := Outgoing{
 		MessageID: entry.MessageID, To: entry.Peer, PeerName: name, Type: entry.Type, ThreadID: entry.ThreadID,
 		Body: content.Body, RequestID: entry.RequestID, State: stateOf(entry), Attempts: entry.Attempts, Relay: entry.Relay,
 		QueuedAt: entry.CreatedAt, ExpiresAt: delivery.ExpiresAt(entry), SettledAt: entry.SettledAt,
-		RemoteCode: entry.RemoteCode, LastError: entry.LastError,
+		RemoteCode: entry.RemoteCode, LastError: entry.LastError, Damaged: entry.Damaged != nil,
 	}
 	if entry.State == store.Pending {
 		out.NextAttemptAt = entry.NextAttemptAt

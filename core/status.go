@@ -74,7 +74,7 @@ func (s *Status) count(tx *store.Tx, state *kel.State, now int64) error {
 	if s.OutboxPending, err = tx.CountPending(); err != nil {
 		return err
 	}
-	requests, err := tx.Requests(now - wire.ContactRequestTTLSeconds)
+	requests, err := tx.RequestHeads(now - wire.ContactRequestTTLSeconds)
 	if err != nil {
 		return err
 	}

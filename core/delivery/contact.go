@@ -181,6 +181,9 @@ func (n *Node) findRequest(tx *store.Tx, from string, now int64) (*admission.Con
 
 // DecodeRequest reads a held request back. Code: storage_failed.
 func DecodeRequest(q store.Request) (*admission.Contact, error) {
+	if q.Damaged != nil {
+		return nil, q.Damaged
+	}
 	body, err := wire.Parse(q.Body, wire.MaxJSONDepth)
 	if err != nil {
 		return nil, fault.Wrapf(fault.StorageFailed, err, "contact request of %s", q.Peer)

@@ -212,7 +212,7 @@ func (in *incoming) holdRequest(tx *store.Tx) error {
 }
 
 func (n *Node) holdRequest(tx *store.Tx, q store.Request) error {
-	kept, err := tx.Requests(0)
+	kept, err := tx.RequestHeads(0)
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,9 @@ func (n *Node) content(m Message) ([]byte, error) {
 
 // StoredContent reads the content of an entry back. Code: storage_failed.
 func StoredContent(e store.OutboxEntry) (packet.Content, error) {
+	if e.Damaged != nil {
+		return packet.Content{}, e.Damaged
+	}
 	v, err := wire.Parse(e.Content, wire.MaxJSONDepth)
 	if err != nil {
 		return packet.Content{}, fault.Wrapf(fault.StorageFailed, err, "outbox entry %s", e.MessageID)

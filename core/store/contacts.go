@@ -59,24 +59,37 @@ func (tx *Tx) DeleteContact(peer string) error {
 // Request is a held contact request (05#flow).
 type Request struct {
 	Peer       string
-	Body       []byte // canonical JSON of the ace:contact:1 body
+	Body       []byte // canonical JSON of the ace:contact:1 body, nil when it is damaged
 	ReceivedAt int64
+	Damaged    error // storage_failed with [ErrDamaged] for a body that does not open, else nil
 }
 
-func scanRequest(r scanner) (q Request, err error) {
-	return q, r.Scan(&q.Peer, &q.Body, &q.ReceivedAt)
+func (q *Request) fields() []any { return []any{&q.Peer, &q.Body, &q.ReceivedAt} }
+
+func (tx *Tx) scanRequest(r scanner) (q Request, err error) {
+	err = r.Scan(q.fields()...)
+	q.Body, q.Damaged = tx.openBody(requestTable, q.Peer, "", q.Body)
+	return q, err
 }
 
 // Requests returns the requests received after the given time, oldest first.
 func (tx *Tx) Requests(after int64) ([]Request, error) {
-	return rows(tx, scanRequest, "SELECT peer, body, received_at FROM request WHERE received_at > ? ORDER BY received_at, seq", after)
+	return rows(tx, tx.scanRequest, "SELECT peer, sealed, received_at FROM request WHERE received_at > ? ORDER BY received_at, seq", after)
+}
+
+// RequestHeads is [Tx.Requests] without the bodies.
+func (tx *Tx) RequestHeads(after int64) ([]Request, error) {
+	return rows(tx, func(r scanner) (q Request, err error) { return q, r.Scan(&q.Peer, &q.ReceivedAt) },
+		"SELECT peer, received_at FROM request WHERE received_at > ? ORDER BY received_at, seq", after)
 }
 
 // Request returns the request of a peer received after the given time.
 func (tx *Tx) Request(peer string, after int64) (Request, bool, error) {
 	var q Request
-	ok, err := tx.get("SELECT peer, body, received_at FROM request WHERE peer = ? AND received_at > ?",
-		[]any{peer, after}, &q.Peer, &q.Body, &q.ReceivedAt)
+	ok, err := tx.get("SELECT peer, sealed, received_at FROM request WHERE peer = ? AND received_at > ?", []any{peer, after}, q.fields()...)
+	if ok {
+		q.Body, q.Damaged = tx.openBody(requestTable, q.Peer, "", q.Body)
+	}
 	return q, ok, err
 }
 
@@ -85,7 +98,7 @@ func (tx *Tx) AddRequest(q Request) error {
 	if err := tx.DeleteRequest(q.Peer); err != nil {
 		return err
 	}
-	return tx.run("INSERT INTO request (peer, body, received_at) VALUES (?, ?, ?)", q.Peer, q.Body, q.ReceivedAt)
+	return tx.run("INSERT INTO request (peer, sealed, received_at) VALUES (?, ?, ?)", q.Peer, tx.sealBody(requestTable, q.Peer, "", q.Body), q.ReceivedAt)
 }
 
 // DeleteRequest removes the request of a peer.

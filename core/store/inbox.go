@@ -9,25 +9,30 @@ type Message struct {
 	Peer       string // who sent it
 	Type       string
 	ThreadID   string
-	Body       []byte // canonical JSON
+	Body       []byte // canonical JSON, nil when it is damaged
 	SentAt     int64
 	ReceivedAt int64
 	Handled    bool
+	Damaged    error // storage_failed with [ErrDamaged] for a body that does not open, else nil
 }
 
-const messageColumns = "message_id, peer, type, thread_id, body, sent_at, received_at, handled"
+const messageColumns = "message_id, peer, type, thread_id, sealed, sent_at, received_at, handled"
 
 func (m *Message) fields() []any {
 	return []any{&m.MessageID, &m.Peer, &m.Type, &m.ThreadID, &m.Body, &m.SentAt, &m.ReceivedAt, &m.Handled}
 }
 
-func scanMessage(r scanner) (m Message, err error) { return m, r.Scan(m.fields()...) }
+func (tx *Tx) scanMessage(r scanner) (m Message, err error) {
+	err = r.Scan(m.fields()...)
+	m.Body, m.Damaged = tx.openBody(messageTable, m.Peer, m.MessageID, m.Body)
+	return m, err
+}
 
 // AddMessage stores a delivered message. One that is there already stays as it
 // is: the record of a message is written once per (peer, message ID).
 func (tx *Tx) AddMessage(m Message) error {
 	return tx.run("INSERT INTO message ("+messageColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-		m.MessageID, m.Peer, m.Type, m.ThreadID, m.Body, m.SentAt, m.ReceivedAt, m.Handled)
+		m.MessageID, m.Peer, m.Type, m.ThreadID, tx.sealBody(messageTable, m.Peer, m.MessageID, m.Body), m.SentAt, m.ReceivedAt, m.Handled)
 }
 
 // HasMessage reports whether there is a delivery record of a peer's message.
@@ -59,7 +64,7 @@ func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
 	if f.Limit > 0 {
 		limit = f.Limit
 	}
-	return rows(tx, scanMessage, "SELECT "+messageColumns+" FROM (SELECT seq, "+messageColumns+" FROM message WHERE "+
+	return rows(tx, tx.scanMessage, "SELECT "+messageColumns+" FROM (SELECT seq, "+messageColumns+" FROM message WHERE "+
 		strings.Join(where, " AND ")+" ORDER BY seq DESC LIMIT ?) ORDER BY seq", append(args, limit)...)
 }
 
@@ -67,7 +72,7 @@ func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
 // all, whose ID begins with prefix, which has to be made of hex digits and
 // hyphens.
 func (tx *Tx) MessagesWithPrefix(prefix, peer string, limit int) ([]Message, error) {
-	return rows(tx, scanMessage, "SELECT "+messageColumns+` FROM message
+	return rows(tx, tx.scanMessage, "SELECT "+messageColumns+` FROM message
 		WHERE message_id >= ? AND message_id < ? AND (? = '' OR peer = ?) ORDER BY message_id, peer LIMIT ?`,
 		prefix, prefix+"~", peer, peer, limit)
 }

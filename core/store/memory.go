@@ -10,7 +10,11 @@ import (
 // openMemory opens a store that is in memory. All its transactions share one
 // connection, which is the database.
 func openMemory(ctx context.Context, vaultKey *suite.Seed) (*Store, error) {
-	s := &Store{seal: sealKey(vaultKey), writer: newPool(":memory:", "BEGIN IMMEDIATE", 1, "foreign_keys(ON)")}
+	bodies, err := newBodyKeys(vaultKey)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{seal: sealKey(vaultKey), bodies: bodies, writer: newPool(":memory:", "BEGIN IMMEDIATE", 1, "foreign_keys(ON)")}
 	s.reader = s.writer
 	if err := s.migrate(ctx); err != nil {
 		s.writer.close()

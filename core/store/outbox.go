@@ -12,7 +12,7 @@ const (
 type OutboxEntry struct {
 	MessageID      string
 	Peer           string
-	Content        []byte // canonical private content without its protocol members
+	Content        []byte // canonical private content without its protocol members, nil when it is damaged
 	Type           string
 	ThreadID       string
 	RequestID      string // local idempotency key, "" without
@@ -29,9 +29,10 @@ type OutboxEntry struct {
 	Abandoned      bool
 	RemoteCode     string
 	LastError      string
+	Damaged        error // storage_failed with [ErrDamaged] for a content that does not open, else nil
 }
 
-const outboxColumns = `message_id, peer, content, type, thread_id, request_id, created_at, state, attempts, first_attempt_at,
+const outboxColumns = `message_id, peer, sealed, type, thread_id, request_id, created_at, state, attempts, first_attempt_at,
 	next_attempt_at, claimed_until, prekey, prekey_is_peer, relay, settled_at, abandoned, remote_code, last_error`
 
 const (
@@ -44,44 +45,53 @@ func (e *OutboxEntry) fields() []any {
 		&e.NextAttemptAt, &e.ClaimedUntil, &e.Prekey, &e.PrekeyIsPeer, &e.Relay, &e.SettledAt, &e.Abandoned, &e.RemoteCode, &e.LastError}
 }
 
-func scanOutbox(r scanner) (e OutboxEntry, err error) { return e, r.Scan(e.fields()...) }
+func (tx *Tx) scanOutbox(r scanner) (e OutboxEntry, err error) {
+	err = r.Scan(e.fields()...)
+	e.Content, e.Damaged = tx.openBody(outboxTable, e.Peer, e.MessageID, e.Content)
+	return e, err
+}
+
+// oneOutbox returns the entry of a query and whether there is one.
+func (tx *Tx) oneOutbox(query string, args ...any) (e OutboxEntry, ok bool, err error) {
+	ok, err = tx.get(query, args, e.fields()...)
+	if ok {
+		e.Content, e.Damaged = tx.openBody(outboxTable, e.Peer, e.MessageID, e.Content)
+	}
+	return e, ok, err
+}
 
 // AddOutbox stores a new entry.
 func (tx *Tx) AddOutbox(e OutboxEntry) error {
 	return tx.run("INSERT INTO outbox ("+outboxColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		e.MessageID, e.Peer, e.Content, e.Type, e.ThreadID, e.RequestID, e.CreatedAt, e.State, e.Attempts, e.FirstAttemptAt,
+		e.MessageID, e.Peer, tx.sealBody(outboxTable, e.Peer, e.MessageID, e.Content), e.Type, e.ThreadID, e.RequestID, e.CreatedAt, e.State, e.Attempts, e.FirstAttemptAt,
 		e.NextAttemptAt, e.ClaimedUntil, e.Prekey, e.PrekeyIsPeer, e.Relay, e.SettledAt, e.Abandoned, e.RemoteCode, e.LastError)
 }
 
 // Outbox returns an entry and whether there is one.
 func (tx *Tx) Outbox(messageID string) (OutboxEntry, bool, error) {
-	var e OutboxEntry
-	ok, err := tx.get("SELECT "+outboxColumns+" FROM outbox WHERE message_id = ?", []any{messageID}, e.fields()...)
-	return e, ok, err
+	return tx.oneOutbox("SELECT "+outboxColumns+" FROM outbox WHERE message_id = ?", messageID)
 }
 
 // OutboxByRequest returns the entry made for a peer with an idempotency key.
 func (tx *Tx) OutboxByRequest(peer, requestID string) (OutboxEntry, bool, error) {
-	var e OutboxEntry
-	ok, err := tx.get("SELECT "+outboxColumns+" FROM outbox WHERE peer = ? AND request_id = ? AND request_id <> ''", []any{peer, requestID}, e.fields()...)
-	return e, ok, err
+	return tx.oneOutbox("SELECT "+outboxColumns+" FROM outbox WHERE peer = ? AND request_id = ? AND request_id <> ''", peer, requestID)
 }
 
 // OutboxEntries returns all entries, oldest first.
 func (tx *Tx) OutboxEntries() ([]OutboxEntry, error) {
-	return rows(tx, scanOutbox, "SELECT "+outboxColumns+" FROM outbox ORDER BY seq")
+	return rows(tx, tx.scanOutbox, "SELECT "+outboxColumns+" FROM outbox ORDER BY seq")
 }
 
 // OutboxPending returns the entries without an outcome whose next attempt is at
 // or before the given time, in that order.
 func (tx *Tx) OutboxPending(until int64) ([]OutboxEntry, error) {
-	return rows(tx, scanOutbox, selectPending, until)
+	return rows(tx, tx.scanOutbox, selectPending, until)
 }
 
 // OutboxStarted returns the pending entries first attempted at or before the
 // given time.
 func (tx *Tx) OutboxStarted(until int64) ([]OutboxEntry, error) {
-	return rows(tx, scanOutbox, selectStarted, until)
+	return rows(tx, tx.scanOutbox, selectStarted, until)
 }
 
 // CountPending returns how many entries have no outcome.

@@ -4,8 +4,8 @@
 // It knows bytes and scalars, not meanings: what a row says, and when it may
 // change, is known by the packages above, which work in transactions of
 // [Store.Update] and [Store.View]. SQL text is found here alone. Prekey seeds
-// are sealed before they reach a row (see prekeys.go), and what was deleted is
-// gone from the files after [Store.Scrub].
+// and what people wrote are sealed before they reach a row (see prekeys.go and
+// seal.go), and what was deleted is gone from the files after [Store.Scrub].
 //
 // Several processes may open one store. A writer waits its turn for a few
 // seconds and then fails with lock_busy; every other failure is storage_failed.
@@ -30,6 +30,7 @@ import (
 type Store struct {
 	path   string
 	seal   []byte // subkey that prekey seeds are sealed under
+	bodies bodyKeys
 	writer *pool
 	reader *pool
 	scrub  atomic.Bool // rows were deleted whose bytes have to leave the files
@@ -42,7 +43,9 @@ type Store struct {
 
 // Open opens the store at path, making it and its folder when they are not
 // there. The folder has to be 0700 and the file 0600, both owned by the user.
-// The vault key, which is not kept, seals prekey seeds. Without a path ("") the
+// The vault key, which is not kept, seals prekey seeds, message bodies, contents
+// of the Outbox and contact requests. A store of an older program is brought up
+// to date, and nothing that it had in the clear is left. Without a path ("") the
 // store is in memory: for tests, and for agents that keep nothing. Codes:
 // storage_failed, lock_busy.
 func Open(ctx context.Context, path string, vaultKey *suite.Seed) (*Store, error) {
@@ -56,7 +59,11 @@ func Open(ctx context.Context, path string, vaultKey *suite.Seed) (*Store, error
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, seal: sealKey(vaultKey)}
+	bodies, err := newBodyKeys(vaultKey)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path, seal: sealKey(vaultKey), bodies: bodies}
 	sqlconn.SyncDataOnly()
 	uri := sqlconn.FileURI(path)
 	s.writer = newPool(uri, "BEGIN IMMEDIATE", 1, pragmas...)
@@ -112,9 +119,16 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	rebuilt, err := s.rebuild(ctx)
+	if err != nil {
+		return err
+	}
 	// A process that ended before its Scrub may have left deleted seeds behind.
 	s.scrub.Store(true)
-	return s.Scrub(ctx)
+	if err := s.Scrub(ctx); err != nil || !rebuilt || s.scrub.Load() {
+		return err
+	}
+	return s.Update(ctx, (*Tx).tracesGone)
 }
 
 // Close scrubs and closes the store, when the transactions under way have ended.

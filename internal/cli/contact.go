@@ -53,11 +53,14 @@ func newContactListCmd(a *app) *cobra.Command {
 
 // requestAnswer is one contact request that waits.
 type requestAnswer struct {
-	From       string        `json:"from"`
-	Profile    string        `json:"profile"`
-	ReceivedAt int64         `json:"received_at"`
-	ExpiresAt  int64         `json:"expires_at"`
-	Untrusted  noteUntrusted `json:"untrusted"`
+	From       string `json:"from"`
+	Profile    string `json:"profile"`
+	ReceivedAt int64  `json:"received_at"`
+	ExpiresAt  int64  `json:"expires_at"`
+	// Damaged says that the stored request does not open; the profile and the note
+	// are empty then.
+	Damaged   bool          `json:"damaged"`
+	Untrusted noteUntrusted `json:"untrusted"`
 }
 
 type noteUntrusted struct {
@@ -65,7 +68,15 @@ type noteUntrusted struct {
 }
 
 func newRequestAnswer(r core.ContactRequest) requestAnswer {
-	return requestAnswer{r.From, r.Profile, r.ReceivedAt, r.ExpiresAt, noteUntrusted{r.Note}}
+	return requestAnswer{r.From, r.Profile, r.ReceivedAt, r.ExpiresAt, r.Damaged, noteUntrusted{r.Note}}
+}
+
+// note is what the requester wrote, fit to print.
+func (r requestAnswer) note(p *page) string {
+	if r.Damaged {
+		return damaged
+	}
+	return p.quote(r.Untrusted.Note)
 }
 
 type requestList []requestAnswer
@@ -73,7 +84,7 @@ type requestList []requestAnswer
 func (r requestList) text(p *page) {
 	p.head("FROM", "PROFILE", "RECEIVED", "EXPIRES", "NOTE (unverified)")
 	for _, q := range r {
-		p.row(p.id(q.From), clean(q.Profile, false), p.time(q.ReceivedAt), p.time(q.ExpiresAt), p.quote(q.Untrusted.Note))
+		p.row(p.id(q.From), clean(q.Profile, false), p.time(q.ReceivedAt), p.time(q.ExpiresAt), q.note(p))
 	}
 }
 

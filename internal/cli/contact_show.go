@@ -74,7 +74,7 @@ func (r knownAnswer) text(p *page) {
 	}
 	if r.Request != nil {
 		p.row("asks for contact", clean(r.Request.Profile, false), "until "+p.time(r.Request.ExpiresAt))
-		p.row("note (unverified)", p.quote(r.Request.Untrusted.Note))
+		p.row("note (unverified)", r.Request.note(p))
 	}
 	p.row("you may send until", p.timeOr(r.HeldPermitExpiresAt))
 	p.row("it may send until", p.timeOr(r.IssuedPermitExpiresAt))

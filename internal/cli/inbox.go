@@ -58,14 +58,16 @@ func (o *inboxOptions) addFlags(a *app, c *cobra.Command) {
 
 // messageAnswer is one received message.
 type messageAnswer struct {
-	MessageID  string        `json:"message_id"`
-	From       string        `json:"from"`
-	PeerName   *string       `json:"peer_name"`
-	Type       string        `json:"type"`
-	SentAt     int64         `json:"sent_at"`
-	ReceivedAt int64         `json:"received_at"`
-	Read       bool          `json:"read"`
-	Untrusted  bodyUntrusted `json:"untrusted"`
+	MessageID  string  `json:"message_id"`
+	From       string  `json:"from"`
+	PeerName   *string `json:"peer_name"`
+	Type       string  `json:"type"`
+	SentAt     int64   `json:"sent_at"`
+	ReceivedAt int64   `json:"received_at"`
+	Read       bool    `json:"read"`
+	// Damaged says that the stored body does not open; it is null then.
+	Damaged   bool          `json:"damaged"`
+	Untrusted bodyUntrusted `json:"untrusted"`
 }
 
 type bodyUntrusted struct {
@@ -76,7 +78,7 @@ type bodyUntrusted struct {
 func newMessageAnswer(m core.Message) messageAnswer {
 	return messageAnswer{
 		MessageID: m.MessageID, From: m.From, PeerName: orNull(m.PeerName), Type: m.Type,
-		SentAt: m.SentAt, ReceivedAt: m.ReceivedAt, Read: m.Handled, Untrusted: bodyUntrusted{orNull(m.ThreadID), m.Body.Canonical()},
+		SentAt: m.SentAt, ReceivedAt: m.ReceivedAt, Read: m.Handled, Damaged: m.Damaged, Untrusted: bodyUntrusted{orNull(m.ThreadID), m.Body.Canonical()},
 	}
 }
 
@@ -90,6 +92,9 @@ func (r messageAnswer) preview() string {
 	return string(r.Untrusted.Body)
 }
 
+// damaged stands, without quotes, for what was written and does not open any more.
+const damaged = "(damaged: does not open)"
+
 type messageList []messageAnswer
 
 func (r messageList) text(p *page) {
@@ -99,7 +104,11 @@ func (r messageList) text(p *page) {
 		if m.Read {
 			mark = ""
 		}
-		p.row(p.messageID(m.MessageID), p.peer(m.From, m.PeerName), p.time(m.ReceivedAt), mark, p.quote(m.preview()))
+		shown := damaged
+		if !m.Damaged {
+			shown = p.quote(m.preview())
+		}
+		p.row(p.messageID(m.MessageID), p.peer(m.From, m.PeerName), p.time(m.ReceivedAt), mark, shown)
 	}
 }
 

@@ -57,6 +57,8 @@ type outgoingAnswer struct {
 	RemoteCode    *string `json:"remote_code"`
 	LastError     *string `json:"last_error"`
 	RequestID     *string `json:"request_id"`
+	// Damaged says that the stored message does not open: no attempt can succeed.
+	Damaged bool `json:"damaged"`
 }
 
 func newOutgoingAnswer(o core.Outgoing) outgoingAnswer {
@@ -64,7 +66,7 @@ func newOutgoingAnswer(o core.Outgoing) outgoingAnswer {
 		MessageID: o.MessageID, To: o.To, PeerName: orNull(o.PeerName), ThreadID: orNull(o.ThreadID), Type: o.Type,
 		State: o.State, Attempts: o.Attempts, Relay: orNull(o.Relay), QueuedAt: o.QueuedAt,
 		NextAttemptAt: timeOrNull(o.NextAttemptAt), ExpiresAt: timeOrNull(o.ExpiresAt), SettledAt: timeOrNull(o.SettledAt),
-		RemoteCode: orNull(o.RemoteCode), LastError: orNull(o.LastError), RequestID: orNull(o.RequestID),
+		RemoteCode: orNull(o.RemoteCode), LastError: orNull(o.LastError), RequestID: orNull(o.RequestID), Damaged: o.Damaged,
 	}
 }
 
@@ -119,7 +121,7 @@ func runOutboxList(ctx context.Context, a *app, state string, failEmpty bool) er
 	return a.printList(answer, len(answer), failEmpty)
 }
 
-// outgoingDetail is an entry with the body that you wrote.
+// outgoingDetail is an entry with the body that you wrote, null for a damaged one.
 type outgoingDetail struct {
 	outgoingAnswer
 	Body json.RawMessage `json:"body"`
@@ -152,6 +154,10 @@ func (r outgoingDetail) text(p *page) {
 	}
 	if r.LastError != nil {
 		p.row("last error", clean(*r.LastError, false))
+	}
+	if r.Damaged {
+		p.row("body", damaged)
+		return
 	}
 	p.row("body", string(cleanJSON(r.Body)))
 }
