@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/ace-toolkit/ace/core/delivery"
@@ -84,6 +85,8 @@ type Endpoint struct {
 	client   *relayclient.Client
 	net      *relayNet
 	node     *delivery.Node
+
+	forgotten atomic.Bool // the relay did not know the identity, and Keep is to publish anew
 }
 
 // Open opens the endpoint's store, making it when there is none. Codes:

@@ -28,29 +28,37 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // relay is a real relay on loopback. Its clock and that of its clients is moved
 // by ahead.
 type relay struct {
-	url   string
-	ahead atomic.Int64
-	stop  func()
+	url    string
+	ahead  atomic.Int64
+	config relaysvc.Config
+	stop   func()
 }
 
 func (r *relay) clock() int64 { return time.Now().Unix() + r.ahead.Load() }
 
 func newRelay(t *testing.T, changes ...func(*relaysvc.Config)) *relay {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	r := &relay{}
+	r.config = relaysvc.Config{Development: true, DBPath: filepath.Join(t.TempDir(), "relay", "relay.db"), Clock: r.clock}
+	for _, change := range changes {
+		change(&r.config)
+	}
+	r.serve(t, "127.0.0.1:0")
+	return r
+}
+
+// serve runs the relay at an address until its stop is called.
+func (r *relay) serve(t *testing.T, address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{}
 	if r.url, err = relaysvc.LoopbackURL(listener.Addr()); err != nil {
 		t.Fatal(err)
 	}
-	config := relaysvc.Config{
-		Development: true, PublicURL: r.url, DBPath: filepath.Join(t.TempDir(), "relay", "relay.db"), Clock: r.clock,
-	}
-	for _, change := range changes {
-		change(&config)
-	}
+	config := r.config
+	config.PublicURL = r.url
 	server, err := relaysvc.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +76,6 @@ func newRelay(t *testing.T, changes ...func(*relaysvc.Config)) *relay {
 		}
 	})
 	t.Cleanup(r.stop)
-	return r
 }
 
 // agent is an endpoint at a relay with what it takes to open it again.

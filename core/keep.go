@@ -29,9 +29,9 @@ type KeepOptions struct {
 	OnUpkeep func(UpkeepReport) // is told of each pass; nil: nobody
 }
 
-// Keep makes the attempts of the Outbox that fall due, and runs upkeep at once
-// and then at least every 3600 seconds, until ctx ends. What fails is tried
-// again.
+// Keep makes the attempts of the Outbox that fall due, and runs upkeep at once,
+// then at least every 3600 seconds, and when the relay turned out to know nothing
+// of the identity, until ctx ends. What fails is tried again.
 func (e *Endpoint) Keep(ctx context.Context, o KeepOptions) {
 	ticker := time.NewTicker(keepInterval)
 	defer ticker.Stop()
@@ -40,7 +40,8 @@ func (e *Endpoint) Keep(ctx context.Context, o KeepOptions) {
 	for ctx.Err() == nil {
 		now := e.config.Clock()
 		switch {
-		case o.NoUpkeep || now < next && next <= now+upkeepInterval: // a clock set back delays nothing
+		// A clock set back delays nothing.
+		case o.NoUpkeep || now < next && next <= now+upkeepInterval && !e.forgotten.Swap(false):
 			_, _ = e.RetryDue(ctx) // a failure is in the entry and tried again
 		default:
 			report, err := e.Upkeep(ctx)

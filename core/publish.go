@@ -234,9 +234,9 @@ func (e *Endpoint) reserveTimestamp(ctx context.Context, now int64, toEnd bool) 
 }
 
 func (e *Endpoint) recordRegistration(ctx context.Context, status relayapi.Status, at int64, kelEnd string) error {
-	return e.store.Update(ctx, func(tx *store.Tx) error {
-		if status == relayapi.Registered { // a relay that did not know us holds no blocks of ours
-			if err := tx.ForgetSettledBlocks(e.config.Relay); err != nil {
+	err := e.store.Update(ctx, func(tx *store.Tx) error {
+		if status == relayapi.Registered {
+			if err := e.forgetStanding(tx); err != nil {
 				return err
 			}
 		}
@@ -246,6 +246,25 @@ func (e *Endpoint) recordRegistration(ctx context.Context, status relayapi.Statu
 		}
 		return tx.SetRegistration(e.config.Relay, store.Registration{Timestamp: max(at, last.Timestamp), KELEnd: kelEnd})
 	})
+	if err == nil && status == relayapi.Registered {
+		e.forgotten.Store(true)
+	}
+	return err
+}
+
+// forgetStanding takes note that the relay did not know the identity: no block of
+// ours is held there and no descriptor stands. The card record is still noted as there, because its handle is set for as long as the
+// home is the same (04#card-record).
+func (e *Endpoint) forgetStanding(tx *store.Tx) error {
+	if err := tx.ForgetSettledBlocks(e.config.Relay); err != nil {
+		return err
+	}
+	own, ok, err := tx.Own(store.OwnDescriptor)
+	if err != nil || !ok || own.Relay != e.config.Relay {
+		return err
+	}
+	own.Relay = ""
+	return tx.SetOwn(store.OwnDescriptor, own)
 }
 
 func (p *publication) publishDescriptor(ctx context.Context) error {

@@ -71,6 +71,7 @@ func (r *relay) run(change func(*relaysvc.Config)) {
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		Clock:          r.now.Load,
 	}
+	config.FirstGeneration()
 	if change != nil {
 		change(&config)
 	}

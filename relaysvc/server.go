@@ -1,6 +1,7 @@
 package relaysvc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -78,6 +79,8 @@ type Config struct {
 	// forgotten early: no packet, and no nonce. Default: the system's, and no
 	// such bound for a Clock of one's own.
 	Elapsed func() int64
+
+	generation int64 // of a store that is made, for tests; 0: the time
 }
 
 // Timeouts are the times after which the relay gives up on a peer, or acts by
@@ -265,8 +268,9 @@ func New(c Config) (*Server, error) {
 // storeOptions has the store tell the metrics and the log.
 func (s *Server) storeOptions() relaydb.Options {
 	return relaydb.Options{
-		Elapsed: s.config.Elapsed,
-		Observe: s.metrics.committed,
+		Generation: cmp.Or(s.config.generation, s.config.Clock()),
+		Elapsed:    s.config.Elapsed,
+		Observe:    s.metrics.committed,
 		Damaged: func(reason string) {
 			s.log.Error("a queued packet is not the one that was queued: put aside", "reason", reason)
 		},

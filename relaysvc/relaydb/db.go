@@ -125,6 +125,11 @@ type Options struct {
 	// Damaged is called for every packet found that is not the one that was
 	// queued.
 	Damaged func(reason string)
+	// Generation is the first half of the stream IDs of a store that is made, 0
+	// for 1. The time, in Unix seconds, puts them above those of one that was at
+	// the same place before and is lost: a listener that goes on where it was
+	// there skips nothing here (07#client-rules, Listen).
+	Generation int64
 	// Before is asked before each change of a file of the packet log, for tests.
 	Before func(packetlog.Change) error
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -230,7 +231,7 @@ func openWriter(path string, o Options) (*writer, error) {
 	if w.observe == nil {
 		w.observe = func(Commit) {}
 	}
-	if err := w.migrate(); err != nil {
+	if err := w.migrate(o.Generation); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -267,7 +268,7 @@ func (w *writer) openLog(dir string, o Options) error {
 
 // migrate makes the tables of a new store. It refuses a store of a later
 // version and a database that is no relay's, and leaves both as they are.
-func (w *writer) migrate() error {
+func (w *writer) migrate(generation int64) error {
 	var have, tables int
 	var relay bool
 	if _, err := w.tx.row(`
@@ -284,7 +285,7 @@ SELECT user_version, (SELECT count(*) FROM sqlite_schema),
 	}
 	create := ""
 	if tables == 0 {
-		create = "BEGIN IMMEDIATE;\n" + schema + "\nPRAGMA user_version = 3;\nCOMMIT"
+		create = "BEGIN IMMEDIATE;\n" + schema + fmt.Sprintf("\nUPDATE relay SET generation = %d;", max(generation, 1)) + "\nPRAGMA user_version = 3;\nCOMMIT"
 	}
 	return w.tx.conn.Script("PRAGMA journal_mode = WAL;\n" + create)
 }
