@@ -49,23 +49,40 @@ type MessageFilter struct {
 	Limit                int   // the newest Limit
 }
 
-// Messages returns the selected messages, oldest first.
-func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
+// where returns the condition of a filter and its parameters.
+func (f MessageFilter) where() (string, []any) {
 	where, args := []string{"received_at >= ?"}, []any{f.Since}
-	for column, value := range map[string]string{"peer": f.Peer, "type": f.Type, "thread_id": f.ThreadID} {
-		if value != "" {
-			where, args = append(where, column+" = ?"), append(args, value)
+	for _, c := range [...]struct{ column, value string }{{"peer", f.Peer}, {"type", f.Type}, {"thread_id", f.ThreadID}} {
+		if c.value != "" {
+			where, args = append(where, c.column+" = ?"), append(args, c.value)
 		}
 	}
 	if f.Unhandled {
 		where = append(where, "handled = 0")
 	}
+	return strings.Join(where, " AND "), args
+}
+
+// Messages returns the selected messages, oldest first.
+func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
+	where, args := f.where()
 	limit := -1
 	if f.Limit > 0 {
 		limit = f.Limit
 	}
 	return rows(tx, tx.scanMessage, "SELECT "+messageColumns+" FROM (SELECT seq, "+messageColumns+" FROM message WHERE "+
-		strings.Join(where, " AND ")+" ORDER BY seq DESC LIMIT ?) ORDER BY seq", append(args, limit)...)
+		where+" ORDER BY seq DESC LIMIT ?) ORDER BY seq", append(args, limit)...)
+}
+
+// FirstMessage returns the oldest of the selected messages and whether there is
+// one.
+func (tx *Tx) FirstMessage(f MessageFilter) (m Message, ok bool, err error) {
+	where, args := f.where()
+	list, err := rows(tx, tx.scanMessage, "SELECT "+messageColumns+" FROM message WHERE "+where+" ORDER BY seq LIMIT 1", args...)
+	if err != nil || len(list) == 0 {
+		return Message{}, false, err
+	}
+	return list[0], true, nil
 }
 
 // MessagesWithPrefix returns at most limit messages, of one peer or with "" of

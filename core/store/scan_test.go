@@ -42,6 +42,7 @@ var reads = map[string]struct {
 	"Names":          {"beside a list of the owner's", []string{"core/inbox.go", "core/send.go", "core/permits.go", "core/contacts.go", "core/peers.go", "core/blocks.go"}},
 	"OutboxEntries":  {"the owner lists them", []string{"core/send.go"}},
 	"Messages":       {"the owner lists them, the newest first", []string{"core/inbox.go"}},
+	"FirstMessage":   {"somebody waits for it: of the unhandled ones, which an index has", []string{"core/watch.go"}},
 	"CountPending":   {"the status counts those without an outcome", []string{"core/status.go"}},
 	"SeenEntries":    {"tests compare them", nil},
 	"snapshotRules":  {"a backup goes through a copy of its own", nil},
@@ -56,7 +57,8 @@ var reads = map[string]struct {
 
 // built are the statements that functions put together when they run.
 var built = map[string][]string{
-	"Messages": {"SELECT seq FROM (SELECT seq, " + messageColumns + " FROM message WHERE received_at >= ? AND peer = ? ORDER BY seq DESC LIMIT ?) ORDER BY seq"},
+	"Messages":     {"SELECT seq FROM (SELECT seq, " + messageColumns + " FROM message WHERE received_at >= ? AND peer = ? ORDER BY seq DESC LIMIT ?) ORDER BY seq"},
+	"FirstMessage": {"SELECT seq FROM message WHERE received_at >= ? AND peer = ? AND handled = 0 ORDER BY seq LIMIT 1"},
 	"Threads": {"SELECT " + threadColumns + " FROM thread WHERE profile = ? ORDER BY head_at, peer, thread_id",
 		"SELECT " + threadColumns + " FROM thread WHERE profile = ? AND peer = ? ORDER BY head_at, peer, thread_id"},
 	"PendingOn": {`SELECT message_id FROM outbox WHERE peer = ? AND thread_id = ? AND thread_id <> '' AND state = 'pending'

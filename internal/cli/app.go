@@ -55,6 +55,7 @@ func entries() []entry {
 		{groupMessages, []string{"inbox"}, newInboxCmd},
 		{groupMessages, []string{"read"}, newReadCmd},
 		{groupMessages, []string{"listen"}, newListenCmd},
+		{groupMessages, []string{"wait"}, newWaitCmd},
 		{groupMessages, []string{"maintain"}, newMaintainCmd},
 		{groupMessages, []string{"wake"}, newWakeCmd},
 		{groupMessages, []string{"outbox"}, newOutboxCmd},

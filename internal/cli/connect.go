@@ -122,16 +122,8 @@ func (s *session) awaitPermit(ctx context.Context, peer string) (core.Contact, e
 // permitted reports whether a permit of the peer is held. The contact is zero
 // for a peer that is not in the admission table.
 func (s *session) permitted(ctx context.Context, peer string) (core.Contact, bool, error) {
-	contacts, err := s.Contacts(ctx)
-	if err != nil {
-		return core.Contact{}, false, err
-	}
-	for _, c := range contacts {
-		if c.ACEID == peer {
-			return c, c.HeldPermit > s.now(), nil
-		}
-	}
-	return core.Contact{}, false, nil
+	c, _, err := s.Contact(ctx, peer)
+	return c, c.HeldPermit > s.now(), err
 }
 
 // stillAsked says what becomes of a request whose answer was not waited for to

@@ -57,6 +57,7 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "bob", "contact", "accept", alice, "--name", "ally")
 	s.must("--as", "alice", "pull")
 	do("--as", "alice", "contact", "list")
+	s.wait(do, bob)
 
 	do("--as", "alice", "send", bob, "hello")
 	do("--as", "bob", "listen", "--once")
@@ -67,6 +68,8 @@ func TestJSONContract(t *testing.T) {
 	s.must("--as", "alice", "pull")
 	do("--as", "alice", "outbox", "list")
 	do("--as", "alice", "outbox", "show", message)
+	do("--as", "alice", "wait", "receipt", message)
+	do("--as", "bob", "wait", "message")
 	do("--as", "alice", "outbox", "retry", message)
 	do("--as", "alice", "outbox", "abandon", message)
 	do("--as", "alice", "send", bob, "--type", "rfq", "--thread", "t", "--set", "need=x")

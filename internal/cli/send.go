@@ -168,7 +168,7 @@ func (s *session) awaitOutgoing(ctx context.Context, out core.Outgoing, wanted s
 	retry := s.retryWhenDue(ctx, out.MessageID)
 	defer func() { stop(nil); <-retry }()
 	err := s.await(ctx, func(ctx context.Context) (bool, error) {
-		now, err := s.OutboxEntry(ctx, out.MessageID)
+		now, err := s.ViewOutgoing(ctx, out.MessageID)
 		if err != nil {
 			return false, err
 		}

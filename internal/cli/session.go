@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -240,60 +239,6 @@ func (s *session) other(ctx context.Context, typed string) (string, error) {
 	}
 	return id, err
 }
-
-// await receives until check is satisfied and returns nil, or the error of
-// check, or that of the deadline in ctx. Where another process receives for
-// the identity, it watches the store, which that process fills.
-func (s *session) await(ctx context.Context, check func(context.Context) (bool, error)) error {
-	listening, stop := context.WithCancel(ctx)
-	news := make(chan struct{}, 1)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- s.Listen(listening, func(core.Event) {
-			select {
-			case news <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	defer func() {
-		stop()
-		if ended != nil {
-			<-ended
-		}
-	}()
-	var look <-chan time.Time
-	for {
-		done, err := check(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return context.Cause(ctx) // what fails then fails because of it
-		case done || err != nil:
-			return err
-		}
-		select {
-		case <-news:
-		case <-look:
-		case err := <-ended:
-			ended = nil
-			if !errors.Is(err, fault.LockBusy) {
-				if err == nil {
-					err = context.Cause(ctx)
-				}
-				return err
-			}
-			ticker := time.NewTicker(lookInterval)
-			defer ticker.Stop()
-			look = ticker.C
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// lookInterval is how often the store is looked at while another process
-// receives.
-const lookInterval = 250 * time.Millisecond
 
 // withPeer runs f with the endpoint that open opens and the peer that find makes
 // of what was typed, within the time of --timeout.
