@@ -63,7 +63,7 @@ func (s *session) await(ctx context.Context, check func(context.Context) (bool, 
 // receiveWhile receives until ctx ends, whenever no other process does, and tells
 // news of each event. It returns what receiving fails with for good.
 func (s *session) receiveWhile(ctx context.Context, news chan<- struct{}) error {
-	for {
+	for told := false; ; {
 		err := s.Listen(ctx, func(core.Event) {
 			select {
 			case news <- struct{}{}:
@@ -76,6 +76,10 @@ func (s *session) receiveWhile(ctx context.Context, news chan<- struct{}) error 
 		}
 		if !passes {
 			return err
+		}
+		if !told && s.app.flags.verbose > 0 {
+			told = true
+			s.app.say("not receiving for now: %s", clean(err.Error(), false))
 		}
 		select {
 		case <-ctx.Done():
