@@ -46,6 +46,7 @@ var reads = map[string]struct {
 	"CountPending":   {"the status counts those without an outcome", []string{"core/status.go"}},
 	"SeenEntries":    {"tests compare them", nil},
 	"snapshotRules":  {"a backup goes through a copy of its own", nil},
+	"read":           {"the owner has the store examined", nil},
 	"ReadKnown":      {"offered to somebody who types, on a connection of its own", nil},
 	"Snapshot":       {"a backup goes through a copy of its own", nil},
 	"CheckSnapshot":  {"a backup is checked to its last page", nil},

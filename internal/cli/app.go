@@ -12,11 +12,13 @@ import (
 
 // app is one run of the program.
 type app struct {
-	io      IO
-	flags   flags
-	conf    config
-	tracer  *tracer // nil without --trace
-	command string  // the path of the running command, "ace contact list"
+	io    IO
+	flags flags
+	conf  config
+	// confFaults are those of the configuration that the command tolerates.
+	confFaults []error
+	tracer     *tracer // nil without --trace
+	command    string  // the path of the running command, "ace contact list"
 	// answers has, for each command, a value of each type it answers with.
 	answers map[*cobra.Command][]any
 }
@@ -61,6 +63,7 @@ func entries() []entry {
 		{groupMessages, []string{"outbox"}, newOutboxCmd},
 		{groupMessages, []string{"thread"}, newThreadCmd},
 		{groupMessages, []string{"quarantine"}, newQuarantineCmd},
+		{groupInspect, []string{"doctor"}, newDoctorCmd},
 		{groupInspect, []string{"explain"}, newExplainCmd},
 		{groupInspect, []string{"profile"}, newProfileCmd},
 		{groupInspect, []string{"packet"}, newPacketCmd},

@@ -66,18 +66,25 @@ const configLimit = 1 << 20
 // the options that neither the command line nor the environment gave.
 func (a *app) readConfig(cmd *cobra.Command) error {
 	files := []string{"/etc/ace/config.toml", filepath.Join(a.configDir(), "ace", "config.toml")}
-	for _, path := range files {
-		if err := a.conf.read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
 	if a.flags.config != "" {
-		if err := a.conf.read(a.flags.config); err != nil {
+		files = append(files, a.flags.config)
+	}
+	for _, path := range files {
+		err := a.conf.read(path)
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist) && path != a.flags.config:
+		case cmd.Annotations[toleratesConfig] != "":
+			a.confFaults = append(a.confFaults, err)
+		default:
 			return err
 		}
 	}
 	return a.applyConfig(cmd)
 }
+
+// toleratesConfig marks a command that runs whatever the configuration says, to
+// say what is wrong with it.
+const toleratesConfig = "tolerates_config"
 
 func (a *app) applyConfig(cmd *cobra.Command) error {
 	c, given := &a.conf, cmd.Flags().Changed
@@ -111,18 +118,19 @@ func (c *config) read(path string) error {
 	if err != nil {
 		return usagef("%s: %v", path, err)
 	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		err := usagef("%s: unknown key %q", path, unknown[0])
-		if near := nearest(unknown[0][len(unknown[0])-1], configKeys()); near != "" {
-			return hintf(err, "did you mean %q?", near)
-		}
-		return err
-	}
 	if err := file.check(path); err != nil {
 		return err
 	}
 	c.override(file, meta.IsDefined)
-	return nil
+	unknown := meta.Undecoded()
+	if len(unknown) == 0 {
+		return nil
+	}
+	err = usagef("%s: unknown key %q", path, unknown[0])
+	if near := nearest(unknown[0][len(unknown[0])-1], configKeys()); near != "" {
+		return hintf(err, "did you mean %q?", near)
+	}
+	return err
 }
 
 // override takes over what a more specific file says, key by key. A source of a

@@ -25,6 +25,7 @@ type devRelay struct {
 	URL  string `json:"url"`
 	PID  int    `json:"pid"`
 	Echo string `json:"echo,omitempty"` // ACE ID of its echo agent
+	Data string `json:"data,omitempty"` // folder of its store
 
 	path string // of its file
 }

@@ -79,6 +79,7 @@ const (
 	codeInterrupted = "interrupted"
 	codeDeclined    = "declined"
 	codeEmpty       = "empty"
+	codeUnwell      = "unwell"
 )
 
 // statusError is an error that decides the exit status by itself, and the code

@@ -72,6 +72,7 @@ func explanations() []explanation {
 		{codeDeadline, "the time of --timeout passed; what is queued is still delivered", "run ace pull later, or wait longer with --timeout"},
 		{codeInterrupted, "a signal ended the command before its work was done", "nothing that was queued is lost: see ace outbox list before you run it again"},
 		{codeDeclined, "a question was answered with no, or nobody could be asked", "give --yes to answer yes without a question"},
+		{codeUnwell, "ace doctor found warnings or problems", "do what stands below each of them"},
 		{codeEmpty, "there is nothing to show, and --fail-empty was given", "leave --fail-empty out where that is no failure"},
 	}
 }

@@ -207,7 +207,11 @@ func runForPassphrase(ctx context.Context, o IO, argv []string, timeout time.Dur
 	}
 	text, readErr := io.ReadAll(io.LimitReader(out, passphraseLimit+1))
 	out.Close() // a command that goes on writing would never end
-	if err := cmd.Wait(); err != nil {
+	err = cmd.Wait()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("has not ended within %s", timeout)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", argv[0], err)
 	}
 	return text, readErr

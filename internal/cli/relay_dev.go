@@ -369,7 +369,7 @@ func (d *devRun) announce() (withdraw func(), err error) {
 		}
 	}
 	if onLoopback(d.ready.URL) {
-		forget, err := d.announceDevRelay(devRelay{URL: d.ready.URL, PID: d.ready.PID, Echo: d.ready.Echo})
+		forget, err := d.announceDevRelay(devRelay{URL: d.ready.URL, PID: d.ready.PID, Echo: d.ready.Echo, Data: d.ready.Data})
 		if err != nil {
 			return nil, err
 		}
