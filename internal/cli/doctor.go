@@ -11,6 +11,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/keystore"
 )
 
 type doctorOptions struct{ fix, offline bool }
@@ -202,7 +203,7 @@ func (c *checkup) ok(code, format string, args ...any) { c.add(severityOK, code,
 
 // failed records an error, with its own next step as the advice.
 func (c *checkup) failed(severity, code string, err error) *finding {
-	r := newReport(err, c.command)
+	r := newReport(causeOf(context.Background(), err), c.app.command)
 	f := c.add(severity, code, "%s (%s).", r.Message, r.Code)
 	if r.Hint != "" {
 		f.advise("%s", r.Hint)
@@ -291,8 +292,8 @@ func (c *checkup) examineIdentity(context.Context) {
 	}
 	if err != nil {
 		f := c.failed(severityProblem, "identity", err)
-		if errors.Is(err, fault.StorageFailed) {
-			f.advise("restore it from a backup with ace identity backup restore")
+		if errors.Is(err, fault.IdentityUnavailable) && !errors.Is(err, keystore.ErrDestroyed) {
+			f.advise("name another identity with --as, or restore this one with ace identity backup restore")
 		}
 		return
 	}

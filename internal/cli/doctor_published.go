@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -79,14 +78,14 @@ func (c *checkup) examineServed(ctx context.Context) {
 		return
 	}
 	if len(changes) == 0 {
-		c.ok("served", "The relay serves the descriptor and the card that would be published now, for another %s.", time.Duration(expires-c.now)*time.Second)
+		c.ok("served", "The relay serves the descriptor and the card that would be published now; it ends %s.", inSeconds(expires-c.now))
 		return
 	}
 	names := ""
 	for _, change := range changes {
 		names += " " + change.Member
 	}
-	c.add(severityWarning, "card", "The relay serves other values than your settings have:%s.", names).command(c.ace("publish --force"))
+	c.add(severityWarning, "card", "The relay serves other values than your settings have:%s.", names).command(c.ace("publish"))
 }
 
 // examineHandle looks whether the handle leads here (04#card-record).

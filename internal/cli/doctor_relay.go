@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/ace-toolkit/ace/core"
-	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -92,18 +90,6 @@ func (c *checkup) examineAtRelay(ctx context.Context) {
 		return
 	}
 	c.ok("registration", "The identity is registered at the relay.")
-	at, err := c.session.CompareLog(ctx)
-	switch {
-	case errors.Is(err, fault.KELConflict):
-		c.failed(severityProblem, "kel", err)
-	case err != nil:
-		c.failed(severityProblem, "kel", err)
-		return
-	case at == core.LogBehind:
-		c.add(severityProblem, "kel", "The relay serves an older log of this identity.").command(c.ace("publish --force"))
-	default:
-		c.ok("kel", "The relay knows no other log of this identity.")
-	}
 	c.examineServed(ctx)
 	c.examineHandle(ctx)
 }

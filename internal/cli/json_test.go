@@ -44,6 +44,7 @@ func TestJSONContract(t *testing.T) {
 	do("identity", "list")
 	do("--as", "alice", "status")
 	do("--as", "alice", "status", "--offline")
+	do("--as", "alice", "doctor")
 	do("--as", "bob", "publish")
 	do("--as", "alice", "lookup", bob, bob)
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -18,6 +19,9 @@ type stage struct {
 	t   *testing.T
 	dir string
 	env map[string]string
+	// ahead is by how many seconds the clock of all that runs here is ahead of the
+	// system's.
+	ahead atomic.Int64
 }
 
 func newStage(t *testing.T) *stage {
@@ -35,7 +39,7 @@ func (s *stage) io(in string) IO {
 		In: strings.NewReader(in), Out: io.Discard, Err: io.Discard,
 		Getenv:   func(name string) (string, bool) { v, ok := s.env[name]; return v, ok },
 		Unsetenv: func(name string) { delete(s.env, name) },
-		Now:      func() int64 { return time.Now().Unix() },
+		Now:      func() int64 { return time.Now().Unix() + s.ahead.Load() },
 	}
 }
 
