@@ -22,6 +22,9 @@ func (c *checkup) examineDisk(context.Context) {
 		return
 	}
 	c.examineSpace("disk_space", "beside the store", dir)
+	if data := c.io.env("ACE_RELAY_DATA"); data != "" {
+		c.examineSpace("relay_disk_space", "beside the store of the relay", data)
+	}
 	began := time.Now()
 	err := probeSync(dir)
 	took := time.Since(began).Round(time.Millisecond)

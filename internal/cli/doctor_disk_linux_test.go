@@ -49,4 +49,11 @@ func TestDoctorOfTheDiskOfALocalRelay(t *testing.T) {
 		code: "relay_disk_space", severity: severityProblem, make: func(s *stage) { remount(s.t, disk, 0, "size=32m") },
 		mend: func(s *stage) { remount(s.t, disk, 0, "size=1g") },
 	})
+	// One of which the environment says where it is.
+	s = newStage(t)
+	s.must("init", "--yes", "--no-publish")
+	s.env["ACE_RELAY_DATA"] = disk
+	if s.examine().has("relay_disk_space", severityOK) == nil {
+		t.Error("the folder of ACE_RELAY_DATA was not looked at")
+	}
 }
