@@ -97,10 +97,35 @@ func (tx *Tx) MessagesWithPrefix(prefix, peer string, limit int) ([]Message, err
 // SetHandled marks the message of a peer with the given ID and reports whether
 // there is one.
 func (tx *Tx) SetHandled(peer, messageID string) (bool, error) {
-	before := tx.conn.TotalChanges()
-	n, err := tx.exec("UPDATE message SET handled = 1 WHERE message_id = ? AND peer = ?", messageID, peer)
-	tx.store.handled += tx.conn.TotalChanges() - before
-	return n > 0, err
+	return tx.mark("UPDATE message SET handled = 1 WHERE message_id = ? AND peer = ?", messageID, peer)
+}
+
+// UnsetHandled takes that mark away, and forgets the attempts at a message that
+// had none. It reports whether there is one.
+func (tx *Tx) UnsetHandled(peer, messageID string) (bool, error) {
+	if _, err := tx.mark("DELETE FROM handling WHERE message_id = ? AND peer = ?", messageID, peer); err != nil {
+		return false, err
+	}
+	return tx.mark("UPDATE message SET handled = 0 WHERE message_id = ? AND peer = ?", messageID, peer)
+}
+
+func (tx *Tx) mark(query, messageID, peer string) (found bool, err error) {
+	err = tx.aside(func() error {
+		n, err := tx.exec(query, messageID, peer)
+		found = n > 0
+		return err
+	})
+	return found, err
+}
+
+// SetAllHandled marks the messages of a peer, or with "" of all, and returns how
+// many were not marked before.
+func (tx *Tx) SetAllHandled(peer string) (n int64, err error) {
+	err = tx.aside(func() error {
+		n, err = tx.exec("UPDATE message SET handled = 1 WHERE handled = 0 AND (? = '' OR peer = ?)", peer, peer)
+		return err
+	})
+	return n, err
 }
 
 // CountUnhandled returns how many messages are not marked as handled.

@@ -43,6 +43,8 @@ var reads = map[string]struct {
 	"OutboxEntries":  {"the owner lists them", []string{"core/send.go"}},
 	"Messages":       {"the owner lists them, the newest first", []string{"core/inbox.go"}},
 	"FirstMessage":   {"somebody waits for it: of the unhandled ones, which an index has", []string{"core/watch.go"}},
+	"Handlings":      {"the owner lists them", []string{"core/handling.go"}},
+	"SetAllHandled":  {"the owner marks all of them", []string{"core/handling.go"}},
 	"CountPending":   {"the status counts those without an outcome", []string{"core/status.go"}},
 	"SeenEntries":    {"tests compare them", nil},
 	"snapshotRules":  {"a backup goes through a copy of its own", nil},

@@ -38,7 +38,7 @@ type Store struct {
 	closed atomic.Bool
 	keys   keyring
 
-	handled int64 // rows that the writer has changed to mark messages; it is the writer's
+	handled int64 // rows that the writer has changed for handlers; it is the writer's
 }
 
 // Open opens the store at path, making it and its folder when they are not

@@ -238,6 +238,11 @@ func TestVersion(t *testing.T) {
 		{"nothing", a, func(*store.Tx) error { return nil }, true},
 		{"a message", a, func(tx *store.Tx) error { return tx.AddMessage(message) }, false},
 		{"its mark", a, func(tx *store.Tx) error { _, err := tx.SetHandled(message.Peer, "m"); return err }, true},
+		{"its mark taken away", a, func(tx *store.Tx) error { _, err := tx.UnsetHandled(message.Peer, "m"); return err }, true},
+		{"an attempt at it", a, func(tx *store.Tx) error {
+			return tx.SetHandling(store.Handling{MessageID: "m", Peer: message.Peer, Attempts: 1})
+		}, true},
+		{"its mark, which ends the attempts", a, func(tx *store.Tx) error { _, err := tx.SetAllHandled(""); return err }, true},
 		{"a name", a, func(tx *store.Tx) error { return tx.SetName(alice, "al") }, false},
 		{"a deletion of nothing", a, func(tx *store.Tx) error { return tx.DeleteContact(alice) }, true},
 		{"a name of another process", b, func(tx *store.Tx) error { return tx.SetName(alice, "ice") }, false},

@@ -19,7 +19,7 @@ type Tx struct {
 }
 
 // Version names a state of the store, as a writing transaction sees it. Two that
-// are equal name the same one, but for the marks of [Tx.SetHandled]; the same
+// are equal name the same one, but for what is the handlers' (see [Tx.aside]); the same
 // state may have several.
 type Version struct {
 	others int64 // what other connections have committed, by a number of SQLite's
