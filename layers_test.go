@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"core/admission", "core/relayapi"},
 	{"core/relayclient", "core/delivery", "relaysvc"},
 	{"core", "relaysvc/loadgen", "relaysvc/relayadmin", "relaysvc/relayconf"},
-	{"internal/interop", "internal/echo"},
+	{"internal/interop", "internal/echo", "internal/handler"},
 	{"internal/cli"},
 	{"cmd/ace"},
 }

@@ -154,9 +154,8 @@ func (e *Endpoint) FailHandling(ctx context.Context, from, messageID string, f H
 
 // InterruptHandling notes that an attempt was ended from outside, which says
 // nothing of the message: the next one is due at once.
-func (e *Endpoint) InterruptHandling(ctx context.Context, from, messageID string) error {
-	_, err := e.endHandling(ctx, from, messageID, func(*store.Handling, int64) {})
-	return err
+func (e *Endpoint) InterruptHandling(ctx context.Context, from, messageID string) (Handling, error) {
+	return e.endHandling(ctx, from, messageID, func(*store.Handling, int64) {})
 }
 
 // endHandling changes the row of an attempt that has ended. A message that was

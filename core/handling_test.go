@@ -88,7 +88,7 @@ func TestHandlingCutOff(t *testing.T) {
 		t.Errorf("attempts %+v: %v", all, err)
 	}
 	alice.begin(w, 0, 2)
-	if err := alice.InterruptHandling(t.Context(), w.From, w.MessageID); err != nil {
+	if _, err := alice.InterruptHandling(t.Context(), w.From, w.MessageID); err != nil {
 		t.Fatal(err)
 	}
 	alice.begin(w, 0, 3)
