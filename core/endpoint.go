@@ -69,7 +69,11 @@ type Config struct {
 	Transport http.RoundTripper
 	// Trace is told of each HTTP attempt, from several goroutines at once: see
 	// [relayclient.Exchange].
-	Trace     func(relayclient.Exchange)
+	Trace func(relayclient.Exchange)
+	// Heard is told whenever the stream of a Listen brings something, heartbeats
+	// included, and after each time that Poll has asked: whoever listens sees by it
+	// that listening goes on. It returns at once. nil: nobody.
+	Heard     func()
 	ReceiveBy string // what the receive lock tells others, such as the command line
 	// Capacity bounds the messages not yet marked as handled: with so many, nothing
 	// more is consumed from the inbox (06#receive-pipeline step 10). 0: 100,000.
@@ -122,7 +126,7 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 		return nil, err
 	}
 	e.client = relayclient.New(relayclient.Config{
-		Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}, Transport: c.Transport, Trace: c.Trace,
+		Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}, Transport: c.Transport, Trace: c.Trace, Heard: c.Heard,
 	})
 	e.net = &relayNet{client: e.client, home: c.Relay}
 	e.node, err = delivery.New(ctx, delivery.Config{

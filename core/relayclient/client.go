@@ -50,6 +50,9 @@ type Config struct {
 	// Trace is told of each HTTP attempt when it has an answer or has failed, also
 	// from several goroutines at once. Default: nil.
 	Trace func(Exchange)
+	// Heard is told whenever a stream brings something, heartbeats included.
+	// Default: nil.
+	Heard func()
 
 	testOnlyResolve dial.Resolver                                  // nil: the system's
 	testOnlyWait    func(ctx context.Context, seconds int64) error // nil: a timer
@@ -73,6 +76,7 @@ type Client struct {
 	idle       time.Duration
 	wait       func(ctx context.Context, seconds int64) error
 	trace      func(Exchange) // nil: nobody is told
+	heard      func()         // nil: nobody is told
 
 	// Two pools, so that a connection made without the address policy never
 	// carries a request that needs it.
@@ -89,6 +93,7 @@ func New(c Config) *Client {
 		idle:       failpoint.Silence(orDefault(c.Idle, defaultIdle)),
 		wait:       wait,
 		trace:      c.Trace,
+		heard:      c.Heard,
 	}
 	if c.testOnlyWait != nil {
 		client.wait = c.testOnlyWait

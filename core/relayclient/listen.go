@@ -148,7 +148,7 @@ func (s *stream) run(ctx context.Context) error {
 	if err := checkMedia(res, relayapi.MediaStream); err != nil {
 		return err
 	}
-	return s.read(ctx, NewEventReader(&watched{src: res.Body, timer: timer, idle: s.client.idle}))
+	return s.read(ctx, NewEventReader(&watched{src: res.Body, timer: timer, idle: s.client.idle, heard: s.client.heard}))
 }
 
 var errSilent = errors.New("the relay was silent for too long")
@@ -159,12 +159,17 @@ type watched struct {
 	src   io.Reader
 	timer *time.Timer
 	idle  time.Duration
+	heard func() // nil: nobody is told
 }
 
 func (w *watched) Read(p []byte) (int, error) {
 	w.timer.Reset(w.idle)
 	defer w.timer.Stop()
-	return w.src.Read(p)
+	n, err := w.src.Read(p)
+	if n > 0 && w.heard != nil {
+		w.heard()
+	}
+	return n, err
 }
 
 func (s *stream) read(ctx context.Context, events *EventReader) error {

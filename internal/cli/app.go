@@ -18,6 +18,7 @@ type app struct {
 	// confFaults are those of the configuration that the command tolerates.
 	confFaults []error
 	tracer     *tracer // nil without --trace
+	heard      func()  // is told that listening goes on, nil: nobody
 	command    string  // the path of the running command, "ace contact list"
 	// answers has, for each command, a value of each type it answers with.
 	answers map[*cobra.Command][]any
@@ -56,6 +57,8 @@ func entries() []entry {
 		{groupMessages, []string{"pull"}, newPullCmd},
 		{groupMessages, []string{"inbox"}, newInboxCmd},
 		{groupMessages, []string{"read"}, newReadCmd},
+		{groupMessages, []string{"ack"}, newAckCmd},
+		{groupMessages, []string{"unack"}, newUnackCmd},
 		{groupMessages, []string{"listen"}, newListenCmd},
 		{groupMessages, []string{"wait"}, newWaitCmd},
 		{groupMessages, []string{"maintain"}, newMaintainCmd},

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spf13/cobra"
+	"github.com/ace-toolkit/ace/internal/handler"
 )
 
 // actions are the global options that have to be typed: they have no variable
@@ -18,6 +19,9 @@ var actions = [...]string{"help", "json", "json-schema", "yes"}
 func hasEnv(f *pflag.Flag, global bool) bool {
 	if slices.Contains(actions[:], f.Name) || f.Annotations[ownEnvMark] != nil {
 		return false
+	}
+	if slices.Contains(handler.Variables(), envName(f.Name)) {
+		return false // ace in a handler must not take the message for its options
 	}
 	return global || f.NoOptDefVal == ""
 }

@@ -73,7 +73,7 @@ func TestEveryCodeHasAStatusAndAnExplanation(t *testing.T) {
 			t.Errorf("the relay's %s has no explanation", code)
 		}
 	}
-	for _, code := range []string{codeInternal, codeDeadline, codeInterrupted, codeDeclined, codeEmpty} {
+	for _, code := range []string{codeInternal, codeDeadline, codeInterrupted, codeDeclined, codeEmpty, handlerFailed} {
 		if _, ok := explanationOf(code); !ok {
 			t.Errorf("%s has no explanation", code)
 		}

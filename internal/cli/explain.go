@@ -81,8 +81,11 @@ func explain(e explanation) explainAnswer {
 	switch e.Code {
 	case codeInternal:
 		r.Category, r.Exit, r.Retryable = string(fault.Local), exitBug, true
-	case codeDeadline, codeInterrupted, codeDeclined, codeEmpty, codeUnwell:
-		status := map[string]int{codeDeadline: exitDeadline, codeInterrupted: exitInterrupted, codeDeclined: exitDeclined, codeEmpty: exitEmpty, codeUnwell: exitLocal}[e.Code]
+	case codeDeadline, codeInterrupted, codeDeclined, codeEmpty, codeUnwell, handlerFailed:
+		status := map[string]int{
+			codeDeadline: exitDeadline, codeInterrupted: exitInterrupted, codeDeclined: exitDeclined, codeEmpty: exitEmpty,
+			codeUnwell: exitLocal, handlerFailed: exitLocal,
+		}[e.Code]
 		report := newReport(&statusError{status, e.Code, fmt.Errorf("%s", e.Code)}, "")
 		r.Category, r.Exit, r.Retryable = report.Category, status, report.Retryable
 	case string(relayapi.InternalError), string(relayapi.RateLimited), string(relayapi.RecipientInboxFull):

@@ -69,6 +69,7 @@ func explanations() []explanation {
 		{"recipient_inbox_full", "the recipient's queue at the relay is full", "wait: the message is retried"},
 		{"internal_error", "the relay failed", "run it again later"},
 		{codeInternal, "a bug in ace", "report it with the report id"},
+		{handlerFailed, "the command of ace listen --exec did not exit with 0", "see what it printed, and ace inbox list --unhandled; it runs again by itself"},
 		{codeDeadline, "the time of --timeout passed; what is queued is still delivered", "run ace pull later, or wait longer with --timeout"},
 		{codeInterrupted, "a signal ended the command before its work was done", "nothing that was queued is lost: see ace outbox list before you run it again"},
 		{codeDeclined, "a question was answered with no, or nobody could be asked", "give --yes to answer yes without a question"},

@@ -77,6 +77,7 @@ func variables() []variable {
 		{"ACE_PASSPHRASE", "the passphrase itself; the last resort. ace removes it from its environment when it reads it"},
 		{"ACE_RELAY_CONFIG", "the configuration file of a relay that this machine runs"},
 		{"ACE_RELAY_...", "a setting of that relay: its key, with _ for the point, as in ACE_RELAY_LIMITS_STREAMS"},
+		{"ACE_MESSAGE_ID, ACE_FROM, ...", "of a message, for the command of ace listen --exec; no options have these"},
 		{"ACE_FORCE_TTY", "treat standard output as a terminal of that many columns"},
 		{"NO_COLOR", "no colour, unless --color asks for it"},
 		{"CLICOLOR_FORCE", "colour also where no terminal is, unless NO_COLOR or --color say otherwise"},
@@ -116,8 +117,9 @@ they apply relay, retry_after_s, remote_code, holder and report_id. A stream
 also ends with it on standard output, as the event "error". A warning is
 {"warning":"..."}.
 
-The events of ace listen: ready, message, receipt, contact_request, contact,
-connection, upkeep, end, error.
+The events of ace listen: ready, message, handled, handler_failed, receipt,
+contact_request, contact, connection, upkeep, end, error. What the command of
+--exec prints is on standard error, {"output":{...}} for each line.
 `)
 }
 

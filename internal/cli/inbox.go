@@ -15,6 +15,7 @@ import (
 
 type inboxOptions struct {
 	unread, markRead, failEmpty      bool
+	unhandled                        bool // unread, shown with what came of handing them on
 	from, messageType, thread, since string
 	limit                            int
 }
@@ -26,8 +27,8 @@ func newInboxCmd(a *app) *cobra.Command {
 	run := func(ctx context.Context, _ []string) error { return runInboxList(ctx, a, o) }
 	c := &cobra.Command{Use: "inbox [flags]", Short: "List the messages you have received", Long: inboxLong}
 	o.addFlags(a, c)
-	c.AddCommand(a.leaf(list, 0, 0, []any{messageList{}}, run))
-	a.leaf(c, 0, 0, []any{messageList{}}, run)
+	c.AddCommand(a.leaf(list, 0, 0, []any{inboxList{}}, run))
+	a.leaf(c, 0, 0, []any{inboxList{}}, run)
 	listed := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		a.command = cmd.CommandPath()
@@ -45,6 +46,7 @@ ace pull and ace listen) and changes nothing, unless --mark-read asks for it.`
 func (o *inboxOptions) addFlags(a *app, c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.unread, "unread", false, "only messages that are not marked as read")
+	f.BoolVar(&o.unhandled, "unhandled", false, "the same, with what came of handing them to a handler")
 	f.StringVar(&o.from, "from", "", "only messages from this `PEER`")
 	f.StringVar(&o.messageType, "type", "", "only messages of this `TYPE`")
 	f.StringVar(&o.thread, "thread", "", "only messages of this `THREAD`")
@@ -95,23 +97,6 @@ func (r messageAnswer) preview() string {
 // damaged stands, without quotes, for what was written and does not open any more.
 const damaged = "(damaged: does not open)"
 
-type messageList []messageAnswer
-
-func (r messageList) text(p *page) {
-	p.head("MESSAGE", "FROM", "RECEIVED", "", "TEXT")
-	for _, m := range r {
-		mark := "new"
-		if m.Read {
-			mark = ""
-		}
-		shown := damaged
-		if !m.Damaged {
-			shown = p.quote(m.preview())
-		}
-		p.row(p.messageID(m.MessageID), p.peer(m.From, m.PeerName), p.time(m.ReceivedAt), mark, shown)
-	}
-}
-
 func runInboxList(ctx context.Context, a *app, o inboxOptions) error {
 	since, err := parseSince(o.since, a.io.Now())
 	if err != nil {
@@ -131,15 +116,19 @@ func runInboxList(ctx context.Context, a *app, o inboxOptions) error {
 			return err
 		}
 	}
-	messages, err := s.Inbox(ctx, core.InboxFilter{From: from, Type: o.messageType, ThreadID: o.thread, Unhandled: o.unread, Since: since, Limit: o.limit})
+	messages, err := s.Inbox(ctx, core.InboxFilter{From: from, Type: o.messageType, ThreadID: o.thread, Unhandled: o.unread || o.unhandled, Since: since, Limit: o.limit})
 	if err != nil {
 		return err
 	}
-	answer := messageList{}
-	for _, m := range messages {
-		answer = append(answer, newMessageAnswer(m))
+	list, err := s.listed(ctx, messages)
+	if err != nil {
+		return err
 	}
-	if err := a.printList(answer, len(answer), o.failEmpty); err != nil {
+	var answer result = list
+	if o.unhandled {
+		answer = unhandledList{list}
+	}
+	if err := a.printList(answer, len(list), o.failEmpty); err != nil {
 		return err
 	}
 	if o.markRead {

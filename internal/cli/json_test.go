@@ -15,7 +15,7 @@ import (
 )
 
 // withoutJSON lists the commands whose answer is no JSON document.
-var withoutJSON = []string{"ace completion", "ace demo", "ace gen", "ace help", "ace man", "ace relay unit"}
+var withoutJSON = []string{"ace completion", "ace demo", "ace gen", "ace help", "ace listen unit", "ace man", "ace relay unit"}
 
 // TestJSONContract runs every command with --json against a real relay and
 // holds what it prints against the schema that ace --json-schema prints.
@@ -66,6 +66,16 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "bob", "inbox", "list")
 	message := s.must("--as", "bob", "inbox", "--jq", ".[0].message_id")
 	do("--as", "bob", "read", message)
+	for _, command := range []string{"false", "true"} {
+		r := s.try("--as", "bob", "listen", "--once", "--json", "--exec", "--", command)
+		check("ace listen", r.out)
+	}
+	do("--as", "bob", "unack", message)
+	s.try("--as", "bob", "listen", "--once", "--exec", "--", "false")
+	do("--as", "bob", "inbox", "list", "--unhandled")
+	do("--as", "bob", "ack", message)
+	do("--as", "bob", "ack", "--all")
+	do("--as", "bob", "unack", message)
 	s.must("--as", "alice", "pull")
 	do("--as", "alice", "outbox", "list")
 	do("--as", "alice", "outbox", "show", message)
@@ -341,7 +351,7 @@ func mismatchMembers(schema map[string]any, doc map[string]any, at string) strin
 }
 
 // quantities lists the members that are integers and no times.
-var quantities = []string{"number", "removed",
+var quantities = []string{"number", "removed", "output_bytes",
 	"seq", "kel_seq", "revision", "pruned", "signature_seq", "in_s", "retry_after_s", "backlog", "generation", "identities", "quarantined", "strangers",
 	"messages", "outgoing",
 	"entries", "bytes", "entries_most", "bytes_most", "stored_bytes", "size", "seed", "delay_ms",

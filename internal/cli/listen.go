@@ -4,31 +4,109 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/internal/failpoint"
+	"github.com/ace-toolkit/ace/internal/handler"
 	"github.com/ace-toolkit/ace/keystore"
 )
 
 func newListenCmd(a *app) *cobra.Command {
 	var o listenOptions
 	c := &cobra.Command{
-		Use:   "listen [--once] [--no-maintain]",
+		Use:   "listen [--once] [--exec -- COMMAND...]",
 		Short: "Receive messages as they come",
 		Long: `Receive messages as they come, until a signal ends it, and make the attempts
 that fall due of your own messages. What is shown is stored and receipted
 already. At its start and at least every hour it does what ace maintain does.
 With --json each event is one line; the first is "ready", the last "end" or
-"error".`,
+"error". One process receives for an identity at a time, a second one exits with
+31; all other commands work beside it.
+
+--exec -- COMMAND runs a command for each message that is not handled, also those
+that came before, or that another process has received. No shell is involved. It
+finds the text, or the body as JSON for other types than text, on its standard
+input, and ACE_MESSAGE_ID, ACE_FROM, ACE_TYPE, ACE_THREAD_ID, ACE_SENT_AT,
+ACE_RECEIVED_AT, ACE_IDENTITY and ACE_ATTEMPT in its environment. A thread ID that
+is more than letters, digits and "._:-" is left out. --exec-json gives it the JSON
+of the event instead. What it reads was written by a peer: never pass it to a
+shell.
+
+A message counts as handled once its command has exited with 0. Otherwise the
+command runs again, after 1 s, 2 s, 4 s and so on up to 5 minutes, and at once
+when it was cut off with ace: it may see a message twice, and ACE_ATTEMPT counts.
+The messages of one sender are handled in order: one that fails
+holds those behind it back, and those of nobody else. After --exec-attempts
+failures a message is given up and stays in ace inbox list --unhandled; the next
+ones go on. ace unack puts it before the command again, ace ack ends it.
+
+A command has a process group of its own, which ends with it. It gets SIGTERM when
+its time is over, and SIGKILL 5 s later. What it prints goes to standard error,
+64 KB of a run at most, or nowhere with --quiet. It gets no passphrase.`,
+		Example: `  ace listen --exec -- ./answer
+  ace listen --forever --exec-json --exec-attempts 10 -- /usr/local/bin/handle
+  ace listen --once --timeout 1h --json`,
 	}
-	c.Flags().BoolVar(&o.once, "once", false, "end after the first message")
-	c.Flags().BoolVar(&o.noMaintain, "no-maintain", false, "leave it to ace maintain to stay in reach")
-	return a.leaf(c, 0, 0, listenEvents(), func(ctx context.Context, _ []string) error { return runListen(ctx, a, o) })
+	o.addFlags(c)
+	run := func(ctx context.Context, args []string) error {
+		if err := o.check(a, args, c.ArgsLenAtDash()); err != nil {
+			return err
+		}
+		return runListen(ctx, a, o)
+	}
+	c.AddCommand(newListenUnitCmd(a))
+	return a.leaf(c, 0, -1, listenEvents(), run)
 }
 
-type listenOptions struct{ once, noMaintain bool }
+type listenOptions struct {
+	once, noMaintain, forever bool
+	idleExit                  time.Duration
+	poll                      int
+	types                     []string
+	handlerOptions
+}
+
+func (o *listenOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&o.once, "once", false, "end after the first message, or with --exec after the first run")
+	f.BoolVar(&o.noMaintain, "no-maintain", false, "leave it to ace maintain to stay in reach")
+	f.BoolVar(&o.forever, "forever", false, "begin again where ten connections in a row have failed")
+	durationVar(f, &o.idleExit, "idle-exit", 0, "end when nothing came for so `LONG` and no command runs")
+	f.IntVar(&o.poll, "poll", 0, "ask every `SECONDS` in place of a stream, where a proxy holds streams up")
+	f.StringSliceVar(&o.types, "types", nil, "only messages of these `TYPES`; others are received all the same")
+	o.handlerOptions.addFlags(c)
+}
+
+// check checks the options, and the command of --exec, before anything is opened.
+func (o *listenOptions) check(a *app, args []string, dash int) error {
+	switch {
+	case o.idleExit < 0 || o.poll < 0:
+		return usagef("--idle-exit and --poll are not negative")
+	case o.once && o.idleExit > 0:
+		return usagef("--once and --idle-exit exclude each other")
+	}
+	if len(o.types) > 0 {
+		_, known, err := a.vocabulary()
+		if err != nil {
+			return err
+		}
+		for i, name := range o.types {
+			msg, ok := known.messageType(name)
+			if !ok {
+				return hintf(usagef("--types: %q is no type that the identity knows", name), "ace profile list shows the profiles, ace profile show their types")
+			}
+			o.types[i] = msg.Type
+		}
+	}
+	return o.handlerOptions.check(args, dash)
+}
 
 // The events of ace listen --json.
 type (
@@ -88,7 +166,10 @@ type (
 )
 
 func listenEvents() []any {
-	return []any{readyEvent{}, messageEvent{}, receiptEvent{}, requestEvent{}, contactEvent{}, connectionEvent{}, upkeepEvent{}, endEvent{}, errorEvent{}}
+	return []any{
+		readyEvent{}, messageEvent{}, handledEvent{}, handlerFailedEvent{}, receiptEvent{}, requestEvent{}, contactEvent{}, connectionEvent{},
+		upkeepEvent{}, endEvent{}, errorEvent{},
+	}
 }
 
 func (e readyEvent) text(p *page) {
@@ -119,9 +200,12 @@ func (e endEvent) text(*page)        {}
 // listener prints what is received.
 type listener struct {
 	app       *app
+	o         listenOptions
 	enough    func() // ends the listening
-	once      bool
-	replaced  bool // the signing key, by another process
+	replaced  bool   // the signing key, by another process
+	daemon    *daemon
+	began     chan struct{}                 // closed with the first line
+	queue     atomic.Pointer[handler.Queue] // nil: no command runs
 	mu        sync.Mutex
 	session   *session // guarded by mu, as what follows
 	ready     bool
@@ -129,10 +213,14 @@ type listener struct {
 	cursor    string              // in the inbox, "" for none yet
 	early     []core.UpkeepReport // from before the first line, which tells of the inbox
 	processed int
+	reason    string // why it ends, "" for not yet
+	idle      *time.Timer
 	failed    error
 }
 
 func runListen(ctx context.Context, a *app, o listenOptions) error {
+	l := &listener{app: a, o: o, daemon: a.newDaemon(), began: make(chan struct{})}
+	a.heard = l.daemon.heard
 	s, err := a.open(ctx)
 	if err != nil {
 		return a.streamError(err)
@@ -141,23 +229,45 @@ func runListen(ctx context.Context, a *app, o listenOptions) error {
 	defer cancel()
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
-	l := &listener{app: a, enough: stop, once: o.once}
-	for {
-		err = l.listen(listening, s, o)
-		s.Close()
-		if !errors.Is(err, keystore.ErrReplaced) {
-			return l.end(ctx, errors.Join(l.failed, err))
-		}
-		l.replaced = true
-		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", Reason: err.Error()}})
-		if s, err = a.open(ctx); err != nil {
+	l.enough = stop
+	if o.command != nil {
+		release, err := s.LockHandlers()
+		if err != nil {
+			s.Close()
 			return a.streamError(err)
+		}
+		defer release() // the file says nothing any more
+		a.io.beforeExit(l.kill)
+	}
+	defer l.daemon.watch(listening, l.responds)()
+	for {
+		err = l.listen(listening, s)
+		switch {
+		case errors.Is(err, keystore.ErrReplaced):
+			s.Close()
+			l.replaced = true
+			l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", Reason: err.Error()}})
+			if s, err = a.open(ctx); err != nil {
+				return a.streamError(err)
+			}
+		case o.forever && listening.Err() == nil && fault.CodeOf(err).Category() == fault.Transient:
+			l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: foreverSeconds, Reason: err.Error()}})
+			select {
+			case <-time.After(foreverSeconds * failpoint.Second()):
+			case <-listening.Done():
+			}
+		default:
+			s.Close()
+			return l.end(ctx, errors.Join(l.failed, err))
 		}
 	}
 }
 
+// foreverSeconds is how long --forever waits before it begins again.
+const foreverSeconds = 30
+
 // listen follows the inbox with the signing key of the moment.
-func (l *listener) listen(ctx context.Context, s *session, o listenOptions) error {
+func (l *listener) listen(ctx context.Context, s *session) error {
 	l.use(s)
 	if l.replaced {
 		// Whoever replaced the key may not have registered it yet, and the relay
@@ -165,17 +275,27 @@ func (l *listener) listen(ctx context.Context, s *session, o listenOptions) erro
 		if _, err := l.app.publishWith(ctx, s, core.PublishOptions{Unasked: true}); err != nil {
 			l.app.warn("the new signing key could not be published: %v", err)
 		}
+		l.replaced = false
 	}
-	keeping, stop := context.WithCancel(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		s.Keep(keeping, core.KeepOptions{NoUpkeep: o.noMaintain, OnUpkeep: l.onUpkeep})
-	}()
-	err := s.Listen(ctx, l.on)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var tasks sync.WaitGroup
+	tasks.Go(func() { s.Keep(ctx, core.KeepOptions{NoUpkeep: l.o.noMaintain, OnUpkeep: l.onUpkeep}) })
+	var handling error
+	tasks.Go(func() {
+		if handling = l.handle(ctx, s); handling != nil {
+			stop()
+		}
+	})
+	var err error
+	if l.o.poll > 0 {
+		err = s.Poll(ctx, int64(l.o.poll), l.on)
+	} else {
+		err = s.Listen(ctx, l.on)
+	}
 	stop()
-	<-kept
-	return err
+	tasks.Wait()
+	return errors.Join(err, handling)
 }
 
 func (l *listener) use(s *session) {
@@ -188,7 +308,8 @@ func (l *listener) use(s *session) {
 func (l *listener) on(e core.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed != nil || l.once && l.processed > 0 {
+	l.daemon.heardFor(e)
+	if l.over() {
 		return // it is stored, and the end is under way
 	}
 	if e.Cursor != "" {
@@ -200,13 +321,52 @@ func (l *listener) on(e core.Event) {
 		l.connected = true // "ready" has said so
 		return
 	}
+	if q := l.queue.Load(); e.Message != nil && q != nil {
+		q.News()
+	}
+	if e.Message != nil && len(l.o.types) > 0 && !slices.Contains(l.o.types, e.Message.Type) {
+		return
+	}
 	if r := l.result(e); r != nil {
 		l.print(r)
 	}
+	if e.Connection == nil {
+		l.busy()
+	}
 	if e.Message != nil {
-		if l.processed++; l.once {
-			l.enough()
+		if l.processed++; l.o.once && l.o.command == nil {
+			l.endFor("once")
 		}
+	}
+}
+
+// over reports whether the end is under way. The caller holds mu.
+func (l *listener) over() bool { return l.failed != nil || l.reason != "" }
+
+// endFor ends the listening in good order. The caller holds mu.
+func (l *listener) endFor(reason string) {
+	l.reason = reason
+	l.enough()
+}
+
+// busy puts the end of --idle-exit off. The caller holds mu.
+func (l *listener) busy() {
+	if l.idle != nil {
+		l.idle.Reset(l.o.idleExit)
+	}
+}
+
+// onIdle ends the listening when nothing came for the time of --idle-exit, unless
+// a command runs.
+func (l *listener) onIdle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.queue.Load(); q != nil && q.Busy() {
+		l.busy()
+		return
+	}
+	if !l.over() {
+		l.endFor("idle")
 	}
 }
 
@@ -215,7 +375,7 @@ func (l *listener) on(e core.Event) {
 func (l *listener) onUpkeep(u core.UpkeepReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed != nil || l.once && l.processed > 0 {
+	if l.over() {
 		return
 	}
 	if !l.ready {
@@ -248,6 +408,10 @@ func (l *listener) begin(b *core.BacklogEvent) {
 		return
 	}
 	l.ready = true
+	close(l.began)
+	if l.o.idleExit > 0 {
+		l.idle = time.AfterFunc(l.o.idleExit, l.onIdle)
+	}
 	ready := readyEvent{Event: "ready", Identity: l.session.ACEID(), Relay: l.session.relay}
 	if b != nil {
 		ready.Cursor, ready.Backlog, ready.More = orNull(b.Cursor), &b.Waiting, b.More
@@ -256,6 +420,7 @@ func (l *listener) begin(b *core.BacklogEvent) {
 		}
 	}
 	l.print(ready)
+	l.daemon.ready(ready)
 	for _, u := range l.early {
 		l.printUpkeep(u)
 	}
@@ -302,10 +467,17 @@ func (l *listener) print(r result) {
 
 // end prints the last line. A signal or the deadline is the usual end.
 func (l *listener) end(ctx context.Context, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle != nil {
+		l.idle.Stop()
+	}
 	var s *statusError
 	switch {
-	case l.once && l.processed > 0 && l.failed == nil:
-		return l.last("once")
+	case l.reason == handlerFailed && l.failed == nil:
+		err = errHandlerFailed
+	case l.reason != "" && l.failed == nil:
+		return l.last(l.reason)
 	case errors.As(context.Cause(ctx), &s) && s.code == codeInterrupted && l.failed == nil:
 		return l.last("signal")
 	case errors.Is(context.Cause(ctx), errDeadline) && l.failed == nil:

@@ -119,6 +119,7 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		Loopback:  a.loopback(id),
 		Clock:     a.io.Now,
 		ReceiveBy: a.command,
+		Heard:     a.heard,
 		Trace:     a.traceRequests(),
 	})
 	if err != nil {

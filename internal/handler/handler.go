@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ace-toolkit/ace/core"
@@ -83,6 +84,7 @@ type Queue struct {
 	ready   []*sender // with a message to be handed on now
 	later   []*sender // with one that is not due yet
 	running int
+	busy    atomic.Int64 // is running, for others to read
 	failed  error
 }
 
@@ -105,6 +107,7 @@ type ended struct {
 
 // New returns a queue. Call Run.
 func New(c Config) *Queue {
+	sealFiles()
 	c.Environ = scrubbed(c.Environ)
 	return &Queue{
 		Config: c, grace: graceMost, groups: groups{pids: map[int]bool{}}, news: make(chan struct{}, 1), results: make(chan ended),
@@ -120,6 +123,9 @@ func (q *Queue) News() {
 	default:
 	}
 }
+
+// Busy reports whether something runs.
+func (q *Queue) Busy() bool { return q.busy.Load() > 0 }
 
 // Kill ends all runs at once, as for the end of the process. No other begins.
 func (q *Queue) Kill() { q.groups.kill() }
@@ -167,6 +173,7 @@ func (q *Queue) await(ctx context.Context, stop func()) {
 	case <-q.news:
 	case e := <-q.results:
 		q.running--
+		q.busy.Store(int64(q.running))
 		q.fail(e.err, stop)
 		if e.told {
 			q.On(e.result)
@@ -246,6 +253,7 @@ func (q *Queue) start(ctx context.Context) {
 		q.ready = q.ready[1:]
 		s.running = true
 		q.running++
+		q.busy.Store(int64(q.running))
 		go func(id string) { q.results <- q.hand(ctx, s.from, id) }(s.ids[0])
 	}
 }

@@ -1,0 +1,128 @@
+package core
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ace-toolkit/ace/core/delivery"
+	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/relayclient"
+	"github.com/ace-toolkit/ace/core/wire"
+)
+
+// Poll is [Endpoint.Listen] without a stream, for networks on which none gets
+// through: it drains the inbox, over and over, with so many seconds between. It
+// holds the receive lock for as long as it runs. Failures that may pass are waited
+// out as those of a stream (07#client-rules). Codes: those of Listen, and
+// invalid_argument for less than a second.
+func (e *Endpoint) Poll(ctx context.Context, seconds int64, on func(Event)) error {
+	if seconds < 1 {
+		return fault.New(fault.InvalidArgument, "polling needs at least a second between two times, not %d", seconds)
+	}
+	release, err := e.lockReceive()
+	if err != nil {
+		return err
+	}
+	p := &polling{Endpoint: e, seconds: seconds, on: on, reconnect: relayclient.NewReconnect(streamStart)}
+	err = p.run(ctx)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return errors.Join(err, release())
+}
+
+// polling is one Poll.
+type polling struct {
+	*Endpoint
+	seconds   int64
+	on        func(Event)
+	began     bool // the first page of the inbox is read
+	connected bool // the last round has reached the relay
+	reconnect *relayclient.Reconnect
+}
+
+func (p *polling) run(ctx context.Context) error {
+	for {
+		wait, err := p.round(ctx)
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// round drains the inbox once and returns the seconds until the next time.
+func (p *polling) round(ctx context.Context) (wait int64, err error) {
+	pulled, err := p.pullRegistered(ctx, delivery.Pulling{
+		Since: streamStart, Clock: p.config.Clock, Page: func(entries int) { p.begin(ctx, entries) },
+		On: func(r delivery.Result) { p.tell(ctx, r, p.on) },
+	})
+	if pulled.Since != streamStart && pulled.Since != "" {
+		p.on(Event{Kind: EventCursor, Cursor: pulled.Since})
+	}
+	if keepErr := p.keepCursor(ctx, pulled.Since); err == nil {
+		err = keepErr
+	}
+	p.heard()
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case err == nil:
+		p.succeed()
+	case fault.CodeOf(err).Category() != fault.Transient:
+		return 0, err
+	default:
+		return p.fail(err)
+	}
+	if pulled.Fetched > 0 && !pulled.Last.Final() {
+		// A shorter wait could spend all fetches that MAX_FETCH_ATTEMPTS allows
+		// while a pin refresh is still suppressed.
+		return max(p.seconds, wire.PinRefreshIntervalSeconds+1), nil
+	}
+	return p.seconds, nil
+}
+
+// begin tells, once, what waited.
+func (p *polling) begin(ctx context.Context, entries int) {
+	if p.began {
+		return
+	}
+	p.began = true
+	at, _ := p.cursor(ctx) // it is for people alone
+	p.on(Event{Kind: EventBacklog, Backlog: &BacklogEvent{Cursor: at, Waiting: entries, More: entries == wire.MaxInboxPage}})
+}
+
+func (p *polling) succeed() {
+	_, _ = p.reconnect.Next(relayclient.Ending{Progress: true, Clean: true}) // no failure
+	if !p.connected {
+		p.connected = true
+		p.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "connected"}})
+	}
+}
+
+// fail tells of a failure that may pass and returns the seconds to wait for that,
+// or the error after ten in a row.
+func (p *polling) fail(err error) (wait int64, ended error) {
+	p.connected = false
+	var f *fault.Error
+	ending := relayclient.Ending{}
+	if errors.As(err, &f) {
+		ending.RetryAfter = f.RetryAfter
+	}
+	delay, over := p.reconnect.Next(ending)
+	if over != nil {
+		return 0, fault.Wrapf(fault.CodeOf(over), err, "%v, the last with", over)
+	}
+	delay = max(delay, p.seconds)
+	p.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "reconnecting", InSeconds: delay, Reason: err.Error()}})
+	return delay, nil
+}
+
+// heard tells that listening goes on.
+func (e *Endpoint) heard() {
+	if e.config.Heard != nil {
+		e.config.Heard()
+	}
+}
