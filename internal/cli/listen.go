@@ -92,20 +92,30 @@ func (o *listenOptions) check(a *app, args []string, dash int) error {
 	case o.once && o.idleExit > 0:
 		return usagef("--once and --idle-exit exclude each other")
 	}
-	if len(o.types) > 0 {
-		_, known, err := a.vocabulary()
-		if err != nil {
-			return err
-		}
-		for i, name := range o.types {
-			msg, ok := known.messageType(name)
-			if !ok {
-				return hintf(usagef("--types: %q is no type that the identity knows", name), "ace profile list shows the profiles, ace profile show their types")
-			}
-			o.types[i] = msg.Type
-		}
+	var err error
+	if o.types, err = a.messageTypes(o.types); err != nil {
+		return err
 	}
 	return o.handlerOptions.check(args, dash)
+}
+
+// messageTypes returns the types that the identity knows by names, short or whole.
+func (a *app) messageTypes(names []string) (types []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	_, known, err := a.vocabulary()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		msg, ok := known.messageType(name)
+		if !ok {
+			return nil, hintf(usagef("--types: %q is no type that the identity knows", name), "ace profile list shows the profiles, ace profile show their types")
+		}
+		types = append(types, msg.Type)
+	}
+	return types, nil
 }
 
 // The events of ace listen --json.

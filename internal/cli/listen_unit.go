@@ -65,6 +65,9 @@ func runListenUnit(a *app, o unitOptions, command []string) error {
 	if o.poll < 0 {
 		return usagef("--poll is not negative")
 	}
+	if o.types, err = a.messageTypes(o.types); err != nil {
+		return err
+	}
 	words, credential, err := o.words(a, id.name, command)
 	if err != nil {
 		return err
@@ -85,7 +88,7 @@ func runListenUnit(a *app, o unitOptions, command []string) error {
 	if o.system {
 		sandbox = systemSandbox
 	}
-	if command == nil {
+	if len(command) == 0 {
 		sandbox += "MemoryDenyWriteExecute=yes\n"
 	}
 	_, err = fmt.Fprintf(a.io.Out, listenUnit, id.name, line, credential, owner, sandbox, target)
