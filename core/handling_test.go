@@ -145,3 +145,27 @@ func TestHandlingEnds(t *testing.T) {
 		t.Errorf("marked %d: %v", n, err)
 	}
 }
+
+// TestLockHandlers: one process hands messages to handlers, and the next is told
+// which.
+func TestLockHandlers(t *testing.T) {
+	r := newRelay(t)
+	alice := newAgent(t, r, open())
+	release, err := alice.LockHandlers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f *fault.Error
+	if _, err := alice.LockHandlers(); !errors.As(err, &f) || f.Code != fault.LockBusy || f.Holder == nil {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if release, err = alice.LockHandlers(); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -3,21 +3,23 @@ package core
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayclient"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // Poll is [Endpoint.Listen] without a stream, for networks on which none gets
 // through: it drains the inbox, over and over, with so many seconds between. It
 // holds the receive lock for as long as it runs. Failures that may pass are waited
 // out as those of a stream (07#client-rules). Codes: those of Listen, and
-// invalid_argument for less than a second.
+// invalid_argument for less than a second or more than seven days.
 func (e *Endpoint) Poll(ctx context.Context, seconds int64, on func(Event)) error {
-	if seconds < 1 {
-		return fault.New(fault.InvalidArgument, "polling needs at least a second between two times, not %d", seconds)
+	if seconds < 1 || seconds > wire.OfflineWindowSeconds {
+		return fault.New(fault.InvalidArgument, "polling waits 1 to %d seconds, not %d", wire.OfflineWindowSeconds, seconds)
 	}
 	release, err := e.lockReceive()
 	if err != nil {
@@ -47,8 +49,12 @@ func (p *polling) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, wait); err != nil {
-			return err
+		timer := time.NewTimer(time.Duration(wait) * failpoint.Second())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
 		}
 	}
 }
@@ -115,7 +121,8 @@ func (p *polling) fail(err error) (wait int64, ended error) {
 	if over != nil {
 		return 0, fault.Wrapf(fault.CodeOf(over), err, "%v, the last with", over)
 	}
-	delay = max(delay, p.seconds)
+	const longest = 1 << 32 // seconds; more would overflow a Duration
+	delay = min(max(delay, p.seconds), longest)
 	p.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "reconnecting", InSeconds: delay, Reason: err.Error()}})
 	return delay, nil
 }

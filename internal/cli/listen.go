@@ -13,6 +13,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/internal/failpoint"
 	"github.com/ace-toolkit/ace/internal/handler"
 	"github.com/ace-toolkit/ace/keystore"
@@ -87,8 +88,10 @@ func (o *listenOptions) addFlags(c *cobra.Command) {
 // check checks the options, and the command of --exec, before anything is opened.
 func (o *listenOptions) check(a *app, args []string, dash int) error {
 	switch {
-	case o.idleExit < 0 || o.poll < 0:
-		return usagef("--idle-exit and --poll are not negative")
+	case o.idleExit < 0:
+		return usagef("--idle-exit is not negative")
+	case o.poll < 0 || o.poll > wire.OfflineWindowSeconds:
+		return usagef("--poll is 1 to %d seconds", wire.OfflineWindowSeconds)
 	case o.once && o.idleExit > 0:
 		return usagef("--once and --idle-exit exclude each other")
 	}

@@ -209,3 +209,57 @@ func TestListenGivesUp(t *testing.T) {
 		})
 	}
 }
+
+// TestListenForever is a listener with --forever, which begins again where one
+// without gives up, and has its messages once the relay is back.
+func TestListenForever(t *testing.T) {
+	x, p := newProxy(t, newPlace(t, program(t)))
+	defer p.serve(t)()
+	alice, bob := acquainted(t, p)
+	bob.env = append(bob.env, "ACE_FAILPOINT_SECOND=1ms")
+	var asked atomic.Int64
+	x.stream = func(o *opening) {
+		if asked.Add(1) > 25 {
+			o.always()
+			return
+		}
+		text("HTTP/1.1 503 Service Unavailable\r\n\r\n")(o)
+	}
+	l := bob.listen(nil, "--forever")
+	for until := time.Now().Add(patience); asked.Load() < 26; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("the relay was asked %d times\n%s", asked.Load(), l.stderr)
+		}
+	}
+	alice.must("send", bob.aceID(), "there")
+	l.waitMessage("there")
+	const ten = "1 2 4 8 16 30 30 30 30 30"
+	if got := fmt.Sprint(delays(l.seen(""))); got != "["+ten+" "+ten+" 1 2 4 8 16]" {
+		t.Errorf("the listener waited %s", got)
+	}
+	if end := l.end(syscall.SIGINT); end.Event != "end" {
+		t.Errorf("the listener ended with %+v", end)
+	}
+}
+
+// TestPollGivesUp is a listener that polls a relay which is not there: it goes on
+// as one with a stream does.
+func TestPollGivesUp(t *testing.T) {
+	p := newPlace(t, program(t))
+	stop := p.serve(t)
+	bob := newHome(t, p).init("--handle", "bob")
+	stop()
+	bob.env = append(bob.env, "ACE_FAILPOINT_SECOND=1ms")
+	l := bob.listen(nil, "--poll", "5")
+	select {
+	case <-l.dead:
+	case <-time.After(3 * patience):
+		t.Fatal("the listener goes on")
+	}
+	if last := l.end(syscall.SIGKILL); last.Event != "error" || last.Error.Code != "relay_unavailable" {
+		t.Errorf("the listener ended with %+v", last)
+	}
+	if got := fmt.Sprint(delays(l.seen(""))); got != "[5 5 5 8 16 30 30 30 30]" {
+		t.Errorf("the listener waited %s", got)
+	}
+}
