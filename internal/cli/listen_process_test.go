@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ace-toolkit/ace/core"
 )
 
 // pair is alice, who sends to bob, and a relay.
@@ -388,6 +391,26 @@ func TestListenThatHangs(t *testing.T) {
 	})
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	told("WATCHDOG=1") // and it is well again
+}
+
+// TestWatchdog: a listener that has heard nothing for too long gives no signs of
+// life, whatever else works.
+func TestWatchdog(t *testing.T) {
+	manager, told := serviceManager(t)
+	d := &daemon{manager: systemd{socket: manager.LocalAddr().String(), watchdog: 20 * time.Millisecond}, began: time.Now()}
+	asked := make(chan bool, 100)
+	stop := d.watch(t.Context(), func(context.Context) bool { asked <- true; return true })
+	defer stop()
+	must(t, manager.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
+	if n, err := manager.Read(make([]byte, 100)); err == nil || len(asked) > 0 {
+		t.Errorf("told %d bytes, asked %d times", n, len(asked))
+	}
+	d.heard()
+	told("WATCHDOG=1")
+	d.heardFor(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: 1 << 60}})
+	if !d.turns() {
+		t.Error("a long wait that the relay asked for counts as none")
+	}
 }
 
 // TestPollThroughAProxy that keeps a stream to itself for ever: a listener of

@@ -161,11 +161,11 @@ func (q *Queue) fail(err error, stop func()) {
 
 // await waits for something to do.
 func (q *Queue) await(ctx context.Context, stop func()) {
-	over := ctx.Done()
+	over, wait := ctx.Done(), q.untilDue()
 	if ctx.Err() != nil {
-		over = nil // what is left are the ends of runs
+		over, wait = nil, lookInterval // what is left are the ends of runs
 	}
-	timer := time.NewTimer(q.untilDue())
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-over:
