@@ -83,15 +83,15 @@ func (e *Endpoint) Waiting(ctx context.Context, at *HandlerQueue) (list []Waitin
 // attempt that its process does not survive counts as begun, so that the handler
 // of the next one can tell that it may not be the first. It reports with ok
 // whether the attempt is to be made. It is not when the message is handled or
-// given up; then wait is 0. It is not yet when wait says how many seconds it is
-// until it is due.
+// given up, as one is that is damaged; then wait is 0. It is not yet when wait says
+// how many seconds it is until it is due. Codes: lock_busy, storage_failed.
 func (e *Endpoint) BeginHandling(ctx context.Context, from, messageID string) (m Message, h Handling, wait int64, ok bool, err error) {
 	now, err := e.now()
 	if err != nil {
 		return m, h, 0, false, err
 	}
 	err = e.store.Update(ctx, func(tx *store.Tx) error {
-		stored, found, err := e.messageToHandle(tx, from, messageID)
+		stored, found, err := unhandled(tx, from, messageID)
 		if err != nil || !found {
 			return err
 		}
@@ -99,12 +99,23 @@ func (e *Endpoint) BeginHandling(ctx context.Context, from, messageID string) (m
 		if err != nil || row.GivenUp {
 			return err
 		}
+		if stored.Damaged != nil {
+			row.GivenUp, row.LastError = true, "its body does not open"
+			return tx.SetHandling(row)
+		}
 		if wait = untilDue(row, now); wait > 0 {
 			return nil
 		}
+		name, err := tx.Name(from)
+		if err != nil {
+			return err
+		}
+		if m, err = messageOf(stored, name); err != nil {
+			return err
+		}
 		row.Attempts++
 		row.Running, row.StartedAt, row.NextAttemptAt = true, now, now
-		m, h, ok = stored, handlingOf(row), true
+		h, ok = handlingOf(row), true
 		return tx.SetHandling(row)
 	})
 	return m, h, wait, ok && err == nil, err
@@ -120,17 +131,14 @@ func untilDue(row store.Handling, now int64) int64 {
 	return wait
 }
 
-func (e *Endpoint) messageToHandle(tx *store.Tx, from, messageID string) (m Message, found bool, err error) {
-	stored, err := tx.MessagesWithPrefix(messageID, from, 1)
-	if err != nil || len(stored) == 0 || stored[0].Handled {
+// unhandled returns the message of a sender with an ID and whether there is one
+// that is not handled.
+func unhandled(tx *store.Tx, from, messageID string) (m store.Message, found bool, err error) {
+	list, err := tx.MessagesWithPrefix(messageID, from, 1)
+	if err != nil || len(list) == 0 || list[0].Handled {
 		return m, false, err
 	}
-	name, err := tx.Name(from)
-	if err != nil {
-		return m, false, err
-	}
-	m, err = messageOf(stored[0], name)
-	return m, err == nil, err
+	return list[0], true, nil
 }
 
 // HandlerFailure is how an attempt failed.
@@ -166,7 +174,7 @@ func (e *Endpoint) endHandling(ctx context.Context, from, messageID string, chan
 		return h, err
 	}
 	err = e.store.Update(ctx, func(tx *store.Tx) error {
-		_, found, err := e.messageToHandle(tx, from, messageID)
+		_, found, err := unhandled(tx, from, messageID)
 		if err != nil || !found {
 			return err
 		}

@@ -169,3 +169,28 @@ func TestLockHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestHandlingDamaged: a message that does not open is given up before anything
+// is run for it, so that it holds nothing back, and can be marked by hand.
+func TestHandlingDamaged(t *testing.T) {
+	_, alice, waiting := handled(t, "one", "two")
+	alice.sql("UPDATE message SET sealed = (SELECT sealed FROM message ORDER BY seq DESC LIMIT 1) WHERE seq = (SELECT min(seq) FROM message)")
+	w := waiting[0]
+	if _, _, wait, ok, err := alice.BeginHandling(t.Context(), w.From, w.MessageID); ok || wait != 0 || err != nil {
+		t.Errorf("an attempt at it: %v, %d s, %v", ok, wait, err)
+	}
+	if left := alice.waiting(&core.HandlerQueue{}); len(left) != 1 || left[0] != waiting[1] {
+		t.Errorf("waiting %+v", left)
+	}
+	all, err := alice.Handlings(t.Context())
+	if err != nil || len(all) != 1 || !all[0].GivenUp || all[0].Attempts != 0 {
+		t.Errorf("attempts %+v: %v", all, err)
+	}
+	m, err := alice.FindMessage(t.Context(), w.MessageID[:8], "")
+	if err != nil || !m.Damaged || m.MessageID != w.MessageID {
+		t.Errorf("found %+v: %v", m, err)
+	}
+	if err := alice.MarkHandled(t.Context(), m.From, m.MessageID); err != nil {
+		t.Error(err)
+	}
+}

@@ -78,8 +78,23 @@ func messageOf(s store.Message, name string) (Message, error) {
 // have chosen the same: from names the one that is meant, "" is any. Codes:
 // invalid_argument, storage_failed for one that is damaged.
 func (e *Endpoint) Message(ctx context.Context, id, from string) (m Message, err error) {
+	m, damaged, err := e.find(ctx, id, from)
+	if err == nil {
+		err = damaged
+	}
+	return m, err
+}
+
+// FindMessage is [Endpoint.Message] for who does not read what was written: it
+// also returns one that is damaged. Code: invalid_argument.
+func (e *Endpoint) FindMessage(ctx context.Context, id, from string) (Message, error) {
+	m, _, err := e.find(ctx, id, from)
+	return m, err
+}
+
+func (e *Endpoint) find(ctx context.Context, id, from string) (m Message, damaged, err error) {
 	if len(id) < minMessagePrefix || strings.Trim(id, "0123456789abcdef-") != "" {
-		return m, fault.New(fault.InvalidArgument, "%.80q is not a message ID nor %d characters of one", id, minMessagePrefix)
+		return m, nil, fault.New(fault.InvalidArgument, "%.80q is not a message ID nor %d characters of one", id, minMessagePrefix)
 	}
 	err = e.store.View(ctx, func(tx *store.Tx) error {
 		found, err := tx.MessagesWithPrefix(id, from, 2)
@@ -93,17 +108,15 @@ func (e *Endpoint) Message(ctx context.Context, id, from string) (m Message, err
 		case len(found) > 1:
 			return fault.New(fault.InvalidArgument, "%q stands for several messages: write more characters", id)
 		}
-		if found[0].Damaged != nil {
-			return found[0].Damaged
-		}
 		name, err := tx.Name(found[0].Peer)
 		if err != nil {
 			return err
 		}
+		damaged = found[0].Damaged
 		m, err = messageOf(found[0], name)
 		return err
 	})
-	return m, err
+	return m, damaged, err
 }
 
 // MarkHandled sets the local mark of the message that from has sent with an ID.

@@ -116,7 +116,7 @@ func (o ackOptions) open(ctx context.Context, a *app) (s *session, from string, 
 // mark sets or takes away the mark of messages.
 func (s *session) mark(ctx context.Context, ids []string, from string, handled bool, set func(ctx context.Context, from, messageID string) error) error {
 	return s.app.forEach(ctx, ids, func(id string) error {
-		m, err := s.Message(ctx, id, from)
+		m, err := s.FindMessage(ctx, id, from)
 		if err != nil {
 			return withHint(err, "ace inbox list shows the messages; --from PEER names a sender")
 		}

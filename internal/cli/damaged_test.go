@@ -55,6 +55,9 @@ func TestDamagedRowsAreShown(t *testing.T) {
 	}{
 		{[]string{"inbox"}, []string{damaged, "kept"}},
 		{[]string{"inbox", "--jq", `.[] | "\(.damaged) \(.untrusted.body)"`}, []string{"true null", `false {"message":"kept"}`}},
+		{[]string{"inbox", "list", "--unhandled"}, []string{damaged, "kept"}},
+		{[]string{"ack", id}, []string{"handled"}},
+		{[]string{"unack", id}, []string{"new"}},
 		{[]string{"read", other}, []string{"kept"}},
 		{[]string{"contact", "requests"}, []string{damaged}},
 		{[]string{"contact", "requests", "--jq", `.[0] | "\(.damaged) [\(.untrusted.note)]"`}, []string{"true []"}},
