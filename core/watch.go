@@ -12,8 +12,8 @@ import (
 // What a process asks that waits for something, again and again: a few rows that
 // an index finds, in a transaction that takes no turn of the writer.
 
-// NextMessage returns the oldest of the selected messages and whether there is
-// one. The Limit of the filter does not count.
+// NextMessage returns the oldest of the selected messages that is not damaged, and
+// whether there is one. The Limit of the filter does not count.
 func (e *Endpoint) NextMessage(ctx context.Context, f InboxFilter) (m Message, ok bool, err error) {
 	err = e.store.View(ctx, func(tx *store.Tx) error {
 		var found store.Message
@@ -50,6 +50,16 @@ func (e *Endpoint) ViewOutgoing(ctx context.Context, messageID string) (Outgoing
 		return Outgoing{}, err
 	}
 	return e.viewOutgoing(ctx, entry)
+}
+
+// CountDamaged returns how many messages, messages of the Outbox without an outcome
+// and contact requests in the store do not open. It tries each of them.
+func (e *Endpoint) CountDamaged(ctx context.Context) (n int64, err error) {
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		n, err = tx.CountDamaged()
+		return err
+	})
+	return n, err
 }
 
 // Contact returns the row of a peer in the admission table and whether it has one.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ace-toolkit/ace/core/sqlconn"
 	"github.com/ace-toolkit/ace/core/suite"
 )
 
@@ -62,6 +63,22 @@ func TestExamine(t *testing.T) {
 	}
 	if !bytes.Equal(before, files()) {
 		t.Error("looking at the store changed it")
+	}
+	if err := s.Close(); err != nil { // who closes last would move the log into the database
+		t.Fatal(err)
+	}
+	conn, err := sqlconn.Open(sqlconn.FileURI(path), coded, "journal_mode(WAL)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Script("DELETE FROM outbox"); err != nil {
+		t.Fatal(err)
+	}
+	conn.KeepLog()
+	conn.Close()
+	before = files()
+	if c, err := Examine(t.Context(), path, 100, 50); err != nil || c.Pending != 0 || !bytes.Equal(before, files()) {
+		t.Errorf("nobody else has it open: %+v, %v", c, err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)

@@ -74,15 +74,19 @@ func (tx *Tx) Messages(f MessageFilter) ([]Message, error) {
 		where+" ORDER BY seq DESC LIMIT ?) ORDER BY seq", append(args, limit)...)
 }
 
-// FirstMessage returns the oldest of the selected messages and whether there is
-// one.
+// FirstMessage returns the oldest of the selected messages that opens, and whether
+// there is one: a damaged one must not keep the others from whoever waits.
 func (tx *Tx) FirstMessage(f MessageFilter) (m Message, ok bool, err error) {
 	where, args := f.where()
-	list, err := rows(tx, tx.scanMessage, "SELECT "+messageColumns+" FROM message WHERE "+where+" ORDER BY seq LIMIT 1", args...)
-	if err != nil || len(list) == 0 {
-		return Message{}, false, err
+	for damaged := 0; ; damaged++ {
+		list, err := rows(tx, tx.scanMessage, "SELECT "+messageColumns+" FROM message WHERE "+where+" ORDER BY seq LIMIT 1 OFFSET ?", append(args, damaged)...)
+		if err != nil || len(list) == 0 {
+			return Message{}, false, err
+		}
+		if list[0].Damaged == nil {
+			return list[0], true, nil
+		}
 	}
-	return list[0], true, nil
 }
 
 // MessagesWithPrefix returns at most limit messages, of one peer or with "" of

@@ -48,6 +48,7 @@ var reads = map[string]struct {
 	"CountPending":   {"the status counts those without an outcome", []string{"core/status.go"}},
 	"SeenEntries":    {"tests compare them", nil},
 	"snapshotRules":  {"a backup goes through a copy of its own", nil},
+	"CountDamaged":   {"the owner has the store examined", []string{"core/watch.go"}},
 	"read":           {"the owner has the store examined", nil},
 	"ReadKnown":      {"offered to somebody who types, on a connection of its own", nil},
 	"Snapshot":       {"a backup goes through a copy of its own", nil},
@@ -61,7 +62,7 @@ var reads = map[string]struct {
 // built are the statements that functions put together when they run.
 var built = map[string][]string{
 	"Messages":     {"SELECT seq FROM (SELECT seq, " + messageColumns + " FROM message WHERE received_at >= ? AND peer = ? ORDER BY seq DESC LIMIT ?) ORDER BY seq"},
-	"FirstMessage": {"SELECT seq FROM message WHERE received_at >= ? AND peer = ? AND handled = 0 ORDER BY seq LIMIT 1"},
+	"FirstMessage": {"SELECT seq FROM message WHERE received_at >= ? AND peer = ? AND handled = 0 ORDER BY seq LIMIT 1 OFFSET ?"},
 	"Threads": {"SELECT " + threadColumns + " FROM thread WHERE profile = ? ORDER BY head_at, peer, thread_id",
 		"SELECT " + threadColumns + " FROM thread WHERE profile = ? AND peer = ? ORDER BY head_at, peer, thread_id"},
 	"PendingOn": {`SELECT message_id FROM outbox WHERE peer = ? AND thread_id = ? AND thread_id <> '' AND state = 'pending'

@@ -119,6 +119,7 @@ func examinations() []func(*checkup, context.Context) {
 		(*checkup).examineNextRoot,
 		(*checkup).examineStore,
 		(*checkup).examinePassphrase,
+		(*checkup).examineDamage,
 		(*checkup).examinePublished,
 		(*checkup).examinePermits,
 		(*checkup).examineRelay,

@@ -89,6 +89,23 @@ func (c *checkup) examineRows(s store.Condition) {
 
 func areMessages(n int64) string { return count(n, "message") }
 
+// examineDamage tries what is sealed in the store, for which the keys have to be open.
+func (c *checkup) examineDamage(ctx context.Context) {
+	if c.session == nil {
+		return
+	}
+	damaged, err := c.session.CountDamaged(ctx)
+	switch {
+	case err != nil:
+		c.failed(severityProblem, "damaged_rows", err)
+	case damaged > 0:
+		c.add(severityWarning, "damaged_rows", "%s in the store that do not open: ace inbox list, outbox list and contact requests show which.", count(damaged, "row")).
+			advise("see whether the disk or the memory fails, and restore a backup where what is lost matters")
+	default:
+		c.ok("damaged_rows", "All that is sealed in the store opens.")
+	}
+}
+
 // examineClockSetBack compares the clock with what was stored by it.
 func (c *checkup) examineClockSetBack(newest int64) {
 	if c.log != nil {

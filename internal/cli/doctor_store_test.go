@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ace-toolkit/ace/core/sqlconn"
+	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -26,7 +27,7 @@ func (s *stage) sql(statements ...string) {
 // queued adds a message of the Outbox that nobody waits for.
 func (s *stage) queued(attempts int, first, next int64) {
 	s.t.Helper()
-	s.sql(fmt.Sprintf(`INSERT INTO outbox (message_id, peer, content, type, thread_id, request_id, created_at, state, attempts, first_attempt_at, next_attempt_at)
+	s.sql(fmt.Sprintf(`INSERT INTO outbox (message_id, peer, sealed, type, thread_id, request_id, created_at, state, attempts, first_attempt_at, next_attempt_at)
 		VALUES ('4b0e4ee7-0000-4000-8000-00000000000%d', 'ace:sha256:00', x'7b7d', 'ace:text:1', '', '', 1, 'pending', %d, %d, %d)`, attempts, attempts, first, next))
 }
 
@@ -40,7 +41,7 @@ func TestDoctorOfTheStore(t *testing.T) {
 	fill := func(n int) func(*stage) {
 		return func(s *stage) {
 			s.sql(fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < %d)
-				INSERT INTO message (message_id, peer, type, thread_id, body, sent_at, received_at) SELECT printf('%%08x', i), 'p', 't', '', x'7b7d', 1, 1 FROM n`, n))
+				INSERT INTO message (message_id, peer, type, thread_id, sealed, sent_at, received_at) SELECT printf('%%08x', i), 'p', 't', '', x'7b7d', 1, 1 FROM n`, n))
 		}
 	}
 	empty := func(s *stage) { s.sql("UPDATE message SET handled = 1") }
@@ -60,7 +61,7 @@ func TestDoctorOfTheStore(t *testing.T) {
 			must(s.t, os.WriteFile(s.at("store.db"), make([]byte, 8192), 0o600))
 			must(s.t, os.WriteFile(s.at("store.db"), []byte("this is not a database, and has never been one. It only lies there."), 0o600))
 		}},
-		{name: "newer", code: "store", severity: severityProblem, make: func(s *stage) { s.sql("PRAGMA user_version = 99") }, mend: func(s *stage) { s.sql("PRAGMA user_version = 4") }},
+		{name: "newer", code: "store", severity: severityProblem, make: func(s *stage) { s.sql("PRAGMA user_version = 99") }, mend: away},
 		{name: "older", code: "store", severity: severityNotice, make: func(s *stage) {
 			away(s)
 			must(s.t, os.WriteFile(s.at("store.db"), nil, 0o600))
@@ -76,13 +77,20 @@ func TestDoctorOfTheStore(t *testing.T) {
 		{name: "ending", code: "outbox_ending", severity: severityWarning,
 			make: func(s *stage) { s.queued(1, now-wire.OfflineWindowSeconds+3600, now+3600) },
 			mend: func(s *stage) { s.sql("UPDATE outbox SET state = 'expired', settled_at = 2") }},
+		{name: "damaged rows", code: "damaged_rows", severity: severityWarning,
+			make: func(s *stage) {
+				s.damage("default", func(tx *store.Tx) error {
+					return tx.AddMessage(store.Message{MessageID: "1", Peer: "p", Body: []byte("{}"), ReceivedAt: now})
+				})
+			},
+			mend: func(s *stage) { s.sql("DELETE FROM message") }},
 		{name: "quarantine", code: "quarantine", severity: severityNotice, make: func(s *stage) { s.quarantine("default", `{}`) },
 			mend: func(s *stage) { s.must("quarantine", "drop", "1", "--yes") }},
 		{name: "clock a little back", code: "clock_set_back", severity: severityWarning,
 			make: func(s *stage) { s.ahead.Store(-200) }, mend: func(s *stage) { s.ahead.Store(0) }},
 		{name: "clock back", code: "clock_set_back", severity: severityProblem,
 			make: func(s *stage) {
-				s.sql(fmt.Sprintf("INSERT INTO message (message_id, peer, type, thread_id, body, sent_at, received_at, handled) VALUES ('1', 'p', 't', '', x'7b7d', 1, %d, 1)", now+1000))
+				s.sql(fmt.Sprintf("INSERT INTO message (message_id, peer, type, thread_id, sealed, sent_at, received_at, handled) VALUES ('1', 'p', 't', '', x'7b7d', 1, %d, 1)", now+1000))
 			},
 			mend: func(s *stage) { s.ahead.Store(1000) }},
 	}
@@ -116,4 +124,22 @@ func (s *stage) befriend() string {
 	s.must("--as", "bob", "pull")
 	s.must("pull")
 	return bob
+}
+
+// A damaged message is not what anybody waits for, and keeps none from coming.
+func TestWaitPassesOverDamage(t *testing.T) {
+	s := newStage(t)
+	s.relay()
+	s.must("init", "--yes", "--relay", "dev")
+	bob := s.befriend()
+	s.damage("bob", func(tx *store.Tx) error {
+		return tx.AddMessage(store.Message{MessageID: "1", Peer: "p", Type: "ace:text:1", Body: []byte("{}"), ReceivedAt: time.Now().Unix()})
+	})
+	if r := s.try("--as", "bob", "wait", "message", "--timeout", "1ns", "--fail-empty"); r.status != exitEmpty {
+		t.Errorf("status %d: %s", r.status, r.out)
+	}
+	s.must("send", bob, "hello")
+	if got := s.must("--as", "bob", "wait", "message", "--jq", ".untrusted.body.message"); got != "hello" {
+		t.Errorf("got %q", got)
+	}
 }
