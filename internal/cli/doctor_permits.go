@@ -24,7 +24,9 @@ func (c *checkup) examinePermits(ctx context.Context) {
 	}
 	admitted := map[string]bool{}
 	for _, contact := range contacts {
-		admitted[contact.ACEID] = contact.State == string(admission.Admitted)
+		if contact.State == string(admission.Admitted) {
+			admitted[contact.ACEID] = true
+		}
 	}
 	permits, err := c.session.Permits(ctx)
 	if err != nil {
