@@ -69,6 +69,7 @@ func entries() []entry {
 		{groupInspect, []string{"doctor"}, newDoctorCmd},
 		{groupInspect, []string{"explain"}, newExplainCmd},
 		{groupInspect, []string{"profile"}, newProfileCmd},
+		{groupInspect, []string{"inspect"}, newInspectCmd},
 		{groupInspect, []string{"packet"}, newPacketCmd},
 		{groupInspect, []string{"kel"}, newKELCmd},
 		{groupInspect, []string{"descriptor"}, newDescriptorCmd},
