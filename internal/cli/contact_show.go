@@ -66,7 +66,7 @@ type knownAnswer struct {
 
 func (r knownAnswer) text(p *page) {
 	p.row("ace id", r.ACEID)
-	p.row("name", orDash(r.PeerName))
+	p.row("name", clean(orDash(r.PeerName), false))
 	if r.State == nil {
 		p.row("admission", "none")
 	} else {

@@ -150,7 +150,7 @@ func (a *app) warn(format string, args ...any) {
 	if a.flags.quiet {
 		return
 	}
-	text := fmt.Sprintf(format, args...)
+	text := clean(fmt.Sprintf(format, args...), true) // an error may have a relay's words
 	if a.flags.json {
 		line, _ := json.Marshal(map[string]string{"warning": text})
 		fmt.Fprintf(a.io.Err, "%s\n", line)
@@ -163,6 +163,6 @@ func (a *app) warn(format string, args ...any) {
 // for it.
 func (a *app) say(format string, args ...any) {
 	if !a.flags.quiet && !a.flags.json {
-		fmt.Fprintf(a.io.Err, format+"\n", args...)
+		fmt.Fprintln(a.io.Err, clean(fmt.Sprintf(format, args...), true))
 	}
 }

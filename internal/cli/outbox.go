@@ -132,7 +132,7 @@ func (r outgoingDetail) text(p *page) {
 	p.row("to", p.peer(r.To, r.PeerName))
 	p.row("type", r.Type)
 	if r.ThreadID != nil {
-		p.row("thread", *r.ThreadID)
+		p.row("thread", clean(*r.ThreadID, false))
 	}
 	p.row("state", r.State)
 	switch r.State {
