@@ -19,7 +19,7 @@ const module = "github.com/ace-toolkit/ace"
 // import only packages of a lower layer, and a package listed nowhere fails
 // the test. The programs of bench/ measure the product and are no part of it.
 var layers = [][]string{
-	{"core/fault", "internal/faultdisk", "internal/sentences", "internal/span", "internal/spelling"},
+	{"core/fault", "core/audit", "internal/faultdisk", "internal/sentences", "internal/span", "internal/spelling"},
 	{"core/wire", "core/suite", "core/ownerfile", "core/dial", "core/sqlconn", "internal/failpoint"},
 	{"core/kel", "core/profile", "core/prekey", "core/safety", "core/store", "relaysvc/packetlog"},
 	{"core/packet", "core/descriptor", "core/profile/delegation", "core/profile/commerce", "keystore", "relaysvc/relaydb"},

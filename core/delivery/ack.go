@@ -40,10 +40,16 @@ func (n *Node) countFetch(ctx context.Context, e Entry, r *Result, now int64) er
 	}
 	return n.store.Update(ctx, func(tx *store.Tx) error {
 		count, err := tx.AddRetry(e.StreamID, now)
-		if err != nil || count < wire.MaxFetchAttempts {
+		if err != nil {
 			return err
 		}
+		if count < wire.MaxFetchAttempts {
+			return noteResult(tx, *r, now)
+		}
 		r.Outcome = Quarantined
+		if err := noteResult(tx, *r, now); err != nil {
+			return err
+		}
 		if err := tx.ClearRetries(e.StreamID); err != nil {
 			return err
 		}

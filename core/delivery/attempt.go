@@ -2,7 +2,9 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"math"
+	"strings"
 
 	"github.com/ace-toolkit/ace/core/admission"
 	"github.com/ace-toolkit/ace/core/descriptor"
@@ -29,6 +31,7 @@ type attempt struct {
 	prekey string            // that the packet was encrypted to, "" when nothing was
 	isPeer bool              // it is a peer prekey
 	issued *admission.Permit // that the content carries, to be recorded once sent
+	asked  string            // relay that took the packet or whose failure counts, "" for none
 	relay  string            // that took the packet, "" for none
 }
 
@@ -128,13 +131,41 @@ func (n *Node) record(ctx context.Context, a *attempt, failure error) (entry sto
 			entry.Relay = a.relay
 		}
 		if a.relay != "" && a.issued != nil {
-			if err := n.saveIssued(tx, a.peer.id, a.issued); err != nil {
+			if err := n.issued(tx, a.peer.id, a.issued, a.now); err != nil {
 				return err
 			}
+		}
+		if err := tx.AddAttempt(a.row(entry, failure)); err != nil {
+			return err
 		}
 		return tx.SaveOutbox(entry)
 	})
 	return entry, err
+}
+
+// row is what is kept of an attempt beside the entry that it has changed.
+func (a *attempt) row(e store.OutboxEntry, failure error) store.Attempt {
+	row := store.Attempt{
+		MessageID: e.MessageID, Number: a.number, At: a.now, Relay: a.asked, Code: e.LastError,
+		Prekey: a.prekey, PrekeyIsPeer: a.isPeer, NextAttemptAt: e.NextAttemptAt,
+	}
+	if a.permit != nil {
+		row.PermitExpiresAt = a.permit.ExpiresAt
+	}
+	var f *fault.Error
+	if a.asked != "" && errors.As(failure, &f) {
+		row.Status = f.Status
+		if isCode(f.Remote) {
+			row.RemoteCode = f.Remote
+		}
+	}
+	return row
+}
+
+// isCode reports whether a text of a relay has the form of a code. What else a
+// relay writes is not kept.
+func isCode(text string) bool {
+	return len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
 // try runs the three steps of an attempt of 06#outbox-sender.
@@ -153,7 +184,10 @@ func (n *Node) try(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	a.relay, err = n.post(ctx, a.peer.agent.Relays, sealed, a.permit) // step 3
+	a.asked, err = n.post(ctx, a.peer.agent.Relays, sealed, a.permit) // step 3
+	if err == nil {
+		a.relay = a.asked
+	}
 	return err
 }
 

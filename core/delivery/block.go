@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -68,6 +69,13 @@ func decide(tx *store.Tx, id string, blocked bool, now int64) (store.Block, erro
 		return store.Block{}, err
 	}
 	decision := store.Block{Peer: id, Blocked: blocked, Revision: revision}
+	event := audit.ContactUnblocked
+	if blocked {
+		event = audit.ContactBlocked
+	}
+	if err := note(tx, event, id, now); err != nil {
+		return decision, err
+	}
 	return decision, tx.SetBlock(decision)
 }
 

@@ -30,7 +30,7 @@ func (n *Node) AdoptCard(ctx context.Context, id string, served wire.Value, now 
 		}
 		return keepCard(tx, bundle)
 	})
-	return bundle, err
+	return bundle, n.noteConflict(ctx, id, err, now)
 }
 
 // AdoptResolved is AdoptCard for the answer of the relay of a handle: it also
@@ -57,7 +57,7 @@ func (n *Node) AdoptResolved(ctx context.Context, a descriptor.HandleAddress, se
 		}
 		return keepCard(tx, bundle)
 	})
-	return bundle, err
+	return bundle, n.noteConflict(ctx, statedID(served), err, now)
 }
 
 // AdoptListed is AdoptCard for an entry of the directory of a relay, which may

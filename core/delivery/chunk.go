@@ -125,6 +125,7 @@ func (c *chunk) prepareAnswer(tx *store.Tx, t *taken) error {
 		return err
 	case err != nil:
 		t.receipt = nil // there is no route: no receipt is sent
+		return noteUnsent(tx, p.id, body.MessageID, err, in.now)
 	case t.receipt.renewal != nil:
 		c.barrier = true // it counts as issued once it was sent
 	}

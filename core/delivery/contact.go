@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
@@ -57,7 +58,7 @@ func (n *Node) sendContact(ctx context.Context, c contactPacket, now int64) erro
 	if _, err := n.postCore(ctx, c.to.id, relays, sealed, c.permit); err != nil {
 		return err
 	}
-	return n.recordIssued(ctx, c.to.id, reply)
+	return n.recordIssued(ctx, c.to.id, reply, now)
 }
 
 // ContactRequest is a request to connect (05#flow step 1).
@@ -117,7 +118,7 @@ func (n *Node) SendRequest(ctx context.Context, q ContactRequest, now int64) (st
 	}
 	if err := n.sendContact(ctx, packet, now); err != nil {
 		if ctx.Err() == nil && !isTransient(err) {
-			return p.row, n.undoPending(ctx, p, row, err)
+			return p.row, n.undoPending(ctx, p, row, err, now)
 		}
 		return row, err
 	}
@@ -143,6 +144,9 @@ func (n *Node) recordPending(ctx context.Context, p peer, q ContactRequest, now 
 		row = store.Contact{
 			Peer: p.id, State: string(admission.Pending), Profile: q.Profile, Since: now, ExpiresAt: now + wire.OfflineWindowSeconds,
 		}
+		if err := note(tx, audit.ContactRequested, p.id, now); err != nil {
+			return err
+		}
 		return tx.SetContact(row)
 	})
 	return row, permit, err
@@ -151,10 +155,14 @@ func (n *Node) recordPending(ctx context.Context, p peer, q ContactRequest, now 
 // undoPending puts the row back that the peer had before a request that was
 // refused, and returns why it was. A row that is not the pending one any more
 // was decided meanwhile and stays.
-func (n *Node) undoPending(ctx context.Context, p peer, pending store.Contact, refused error) error {
+func (n *Node) undoPending(ctx context.Context, p peer, pending store.Contact, refused error, now int64) error {
 	err := n.store.Update(ctx, func(tx *store.Tx) error {
 		row, _, err := tx.Contact(p.id, pending.Since)
 		if err != nil || row != pending {
+			return err
+		}
+		undone := store.Audit{At: now, Event: audit.ContactRequestRefused, Code: string(fault.CodeOf(refused)), Peer: p.id}
+		if err := tx.AddAudit(undone); err != nil {
 			return err
 		}
 		if p.row.State == "" {
@@ -245,14 +253,21 @@ func (n *Node) admitRequester(ctx context.Context, from string, c *admission.Con
 		if err := n.admit(tx, from, source, permit, now); err != nil {
 			return err
 		}
-		if row.State != string(admission.Admitted) {
-			row = store.Contact{Peer: from, State: string(admission.Admitted), Profile: c.Profile, Since: now}
+		if err := note(tx, audit.ContactRequestAccepted, from, now); err != nil {
+			return err
 		}
+		if row.State == string(admission.Admitted) {
+			return tx.SetContact(row)
+		}
+		if err := note(tx, audit.ContactAdmitted, from, now); err != nil {
+			return err
+		}
+		row = store.Contact{Peer: from, State: string(admission.Admitted), Profile: c.Profile, Since: now}
 		return tx.SetContact(row)
 	}
 	err = n.store.Update(ctx, func(tx *store.Tx) error { return accept(tx, c.Source) })
 	if fault.CodeOf(err) != fault.InvalidAuthorization {
-		return row, err
+		return row, n.noteConflict(ctx, from, err, now)
 	}
 	found, lookupErr := n.Lookup(ctx, from, now)
 	if lookupErr != nil {
@@ -272,7 +287,12 @@ func (n *Node) RejectRequest(ctx context.Context, from string, now int64) error 
 	if err != nil {
 		return err
 	}
-	err = n.store.Update(ctx, func(tx *store.Tx) error { return tx.DeleteRequest(from) })
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		if err := note(tx, audit.ContactRequestRejected, from, now); err != nil {
+			return err
+		}
+		return tx.DeleteRequest(from)
+	})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
@@ -125,7 +126,12 @@ func (in *incoming) takeReceipt(tx *store.Tx) error {
 			return err
 		}
 	}
-	if e.State != store.Pending {
+	if e.State == store.Pending {
+		missed := store.Audit{At: in.now, Event: audit.ReceiptUnknownPrekey, Code: in.receipt.Code, Peer: e.Peer, MessageID: e.MessageID}
+		if err := tx.AddAudit(missed); err != nil {
+			return err
+		}
+	} else {
 		in.result.Receipt = &ReceiptEvent{From: in.packet.From, Body: in.receipt, At: in.now, Entry: e}
 	}
 	if err := tx.SetReceiptApplied(e.MessageID, in.receipt.Outcome, in.receipt.Prekey); err != nil {
@@ -159,6 +165,9 @@ func (in *incoming) takeContact(tx *store.Tx) error {
 		return in.admit(tx, row)
 	case kind == admission.Rejected && state == admission.Pending && same:
 		in.result.Contact = &store.Contact{Peer: in.packet.From, Profile: row.Profile}
+		if err := note(tx, audit.ContactDeclined, in.packet.From, in.now); err != nil {
+			return err
+		}
 		return tx.DeleteContact(in.packet.From)
 	}
 	return nil // any other reply is ignored
@@ -189,6 +198,14 @@ func (in *incoming) admit(tx *store.Tx, row store.Contact) error {
 	}
 	row = store.Contact{Peer: in.packet.From, State: string(admission.Admitted), Profile: in.contact.Profile, Since: in.now}
 	in.result.Contact = &row
+	if in.accept {
+		if err := note(tx, audit.ContactRequestAccepted, row.Peer, in.now); err != nil {
+			return err
+		}
+	}
+	if err := note(tx, audit.ContactAdmitted, row.Peer, in.now); err != nil {
+		return err
+	}
 	return tx.SetContact(row)
 }
 
@@ -224,6 +241,9 @@ func (n *Node) holdRequest(tx *store.Tx, q store.Request) error {
 		if err := tx.DeleteRequest(leaving.From); err != nil {
 			return err
 		}
+	}
+	if err := note(tx, audit.ContactRequestHeld, q.Peer, q.ReceivedAt); err != nil {
+		return err
 	}
 	return tx.AddRequest(q)
 }

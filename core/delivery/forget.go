@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 )
@@ -28,6 +29,10 @@ func (n *Node) Forget(ctx context.Context, id string, now int64) (abandoned int,
 			if err := remove(id); err != nil {
 				return err
 			}
+		}
+		row := store.Audit{At: now, Event: audit.ContactForgotten, Peer: id, Count: int64(abandoned)}
+		if err := tx.AddAudit(row); err != nil {
+			return err
 		}
 		return tx.SetName(id, "")
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -44,9 +45,9 @@ func (n *Node) Invite(ctx context.Context, id string, agent wire.Value, lifetime
 		if i.Contact, i.Unblocked, err = admitInvitee(tx, id, now); err != nil {
 			return err
 		}
-		return n.saveIssued(tx, id, permit)
+		return n.issued(tx, id, permit, now)
 	})
-	return i, err
+	return i, n.noteConflict(ctx, id, err, now)
 }
 
 func (n *Node) pinInvitee(tx *store.Tx, id string, agent wire.Value, now int64) error {
@@ -77,6 +78,9 @@ func admitInvitee(tx *store.Tx, id string, now int64) (row store.Contact, unbloc
 	}
 	// A new row records no profile; that of a pending one stays.
 	row = store.Contact{Peer: id, State: string(admission.Admitted), Profile: row.Profile, Since: now}
+	if err := note(tx, audit.ContactAdmitted, id, now); err != nil {
+		return row, nil, err
+	}
 	return row, unblocked, tx.SetContact(row)
 }
 
@@ -99,5 +103,5 @@ func (n *Node) Import(ctx context.Context, i *admission.Invitation, now int64) (
 		}
 		return n.hold(tx, inviter, a.pin, i.Permit, now)
 	})
-	return inviter, err
+	return inviter, n.noteConflict(ctx, inviter, err, now)
 }

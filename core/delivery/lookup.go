@@ -127,7 +127,7 @@ func (n *Node) adoptFound(ctx context.Context, p peer, published wire.Value, now
 		return err
 	})
 	if err != nil {
-		return Found{}, err
+		return Found{}, n.noteConflict(ctx, p.id, err, now)
 	}
 	found := Found{Agent: a.agent, Pin: a.pin, Outcome: a.outcome}
 	if a.refused != nil {

@@ -265,7 +265,7 @@ func (e *endpoint) kept(peers ...*endpoint) (kept []any) {
 		add(messages, err)
 		seen, err := tx.SeenEntries()
 		add(seen, err)
-		audits, err := tx.Audits()
+		audits, err := tx.Audits(store.AuditFilter{})
 		add(audits, err)
 		requests, err := tx.Requests(0)
 		add(requests, err)

@@ -103,6 +103,9 @@ func (n *Node) adopt(tx *store.Tx, id string, published wire.Value, now int64) (
 		return adopted{}, err
 	}
 	a := adopted{agent: agent, pin: state, outcome: outcome}
+	if err := n.noteAdopted(tx, id, pin, a, now); err != nil {
+		return a, err
+	}
 	if err := tx.SetPin(id, store.Pin{KEL: state.Raw(), FetchedAt: now}); err != nil {
 		return a, err
 	}
@@ -157,7 +160,22 @@ func (n *Node) hold(tx *store.Tx, id string, pin *kel.State, permit *admission.P
 	if err != nil || held != nil && held.IssuedAt > permit.IssuedAt {
 		return err
 	}
+	before, err := n.loadPermit(tx, id, store.PermitHeld)
+	if err == nil {
+		err = noteHeld(tx, id, before, permit, now)
+	}
+	if err != nil {
+		return err
+	}
 	return tx.SetPermit(id, store.PermitHeld, keptPermit(permit))
+}
+
+// issued is saveIssued for a permit that has just been signed.
+func (n *Node) issued(tx *store.Tx, id string, permit *admission.Permit, now int64) error {
+	if err := noteIssued(tx, id, permit, now); err != nil {
+		return err
+	}
+	return n.saveIssued(tx, id, permit)
 }
 
 // saveIssued records a permit signed under the current delegation as the newest
@@ -214,11 +232,11 @@ func (n *Node) issue(id string, now int64) (*admission.Permit, error) {
 	return admission.IssuePermit(n.id, id, now, wire.MaxPermitLifetime)
 }
 
-func (n *Node) recordIssued(ctx context.Context, id string, permit *admission.Permit) error {
+func (n *Node) recordIssued(ctx context.Context, id string, permit *admission.Permit, now int64) error {
 	if permit == nil {
 		return nil
 	}
-	return n.store.Update(ctx, func(tx *store.Tx) error { return n.saveIssued(tx, id, permit) })
+	return n.store.Update(ctx, func(tx *store.Tx) error { return n.issued(tx, id, permit, now) })
 }
 
 // isTransient reports whether repeating can help with err: transient and local

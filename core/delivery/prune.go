@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -24,15 +25,18 @@ func (n *Node) PruneSettled(ctx context.Context, age, now int64) (removed int64,
 		return 0, fault.New(fault.InvalidArgument, "a message stays for %d days after its outcome", minRetention/86400)
 	}
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
-		removed, err = tx.DeleteSettled(now - age)
-		return err
+		if removed, err = tx.DeleteSettled(now - age); err != nil {
+			return err
+		}
+		return notePruned(tx, removed, now)
 	})
 	return removed, err
 }
 
 // Prune removes what has ended, and returns how many rows that were: pending
 // entries and held requests whose time is over (05#flow), messages that ended
-// long ago, and seeds whose retention has ended (04#prekey).
+// long ago, and seeds whose retention has ended (04#prekey). Old rows of the audit
+// log go with them, uncounted.
 func (n *Node) Prune(ctx context.Context, now int64) (removed int64, err error) {
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
 		contacts, err := tx.DeleteExpiredContacts(now)
@@ -48,7 +52,20 @@ func (n *Node) Prune(ctx context.Context, now int64) (removed int64, err error) 
 			return err
 		}
 		removed = contacts + requests + messages
+		if err := notePruned(tx, removed, now); err != nil {
+			return err
+		}
+		if err := tx.PruneAudit(now); err != nil {
+			return err
+		}
 		return deleteEndedSeeds(tx, now)
 	})
 	return removed, err
+}
+
+func notePruned(tx *store.Tx, removed, now int64) error {
+	if removed == 0 {
+		return nil
+	}
+	return tx.AddAudit(store.Audit{At: now, Event: audit.StorePruned, Count: removed})
 }

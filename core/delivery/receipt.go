@@ -37,31 +37,36 @@ func receiptFailure(ctx context.Context, err error) error {
 }
 
 func (n *Node) tryReceipt(ctx context.Context, to string, body ReceiptBody, now int64) error {
+	r, err := n.makeReceipt(ctx, to, body, now)
+	if err != nil {
+		return n.unsent(ctx, to, body.MessageID, err, now)
+	}
+	return n.postReceipt(ctx, r)
+}
+
+func (n *Node) makeReceipt(ctx context.Context, to string, body ReceiptBody, now int64) (r *outgoingReceipt, err error) {
 	p, err := n.viewPeer(ctx, to, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if p, err = n.ensureAgent(ctx, p, now); err != nil {
-		return err
+		return nil, err
 	}
-	var r *outgoingReceipt
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
 		r, err = n.prepareReceipt(tx, &knownPeer{}, p, body, now)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return n.postReceipt(ctx, r)
+	return r, err
 }
 
 // outgoingReceipt is a receipt of which everything is stored that has to be
 // before it leaves.
 type outgoingReceipt struct {
-	to      peer // with the descriptor to encrypt to
+	to      peer   // with the descriptor to encrypt to
+	answers string // message ID
 	content packet.Content
 	key     *suite.EncapsulationKey
-	t       int64             // signed with
+	now, t  int64             // when it was made, and what it is signed with
 	permit  *admission.Permit // of the peer, nil for none
 	renewal *admission.Permit // that it carries, nil for none
 }
@@ -69,7 +74,7 @@ type outgoingReceipt struct {
 // prepareReceipt makes a receipt for a peer whose descriptor may be encrypted
 // to, and stores the peer prekey that it offers.
 func (n *Node) prepareReceipt(tx *store.Tx, k *knownPeer, p peer, body ReceiptBody, now int64) (*outgoingReceipt, error) {
-	r := &outgoingReceipt{to: p, t: n.id.SigningTime(now)}
+	r := &outgoingReceipt{to: p, answers: body.MessageID, now: now, t: n.id.SigningTime(now)}
 	var err error
 	if r.permit, r.renewal, err = n.receiptPermits(tx, k, p, now); err != nil {
 		return nil, err
@@ -101,9 +106,9 @@ func (n *Node) postReceipt(ctx context.Context, r *outgoingReceipt) error {
 		return err
 	}
 	if _, err := n.postCore(ctx, r.to.id, r.to.agent.Relays, sealed, r.permit); err != nil {
-		return err
+		return n.unsent(ctx, r.to.id, r.answers, err, r.now)
 	}
-	return n.recordIssued(ctx, r.to.id, r.renewal)
+	return n.recordIssued(ctx, r.to.id, r.renewal, r.now)
 }
 
 // findReceiptPermit takes the permit that has come since the receipt was prepared,

@@ -178,8 +178,9 @@ func (in *incoming) conclude(ctx context.Context, err error) error {
 	default:
 		r.Outcome, r.Code = Retry, fault.CodeOf(err) // step 10: storage failure
 	}
-	if r.Outcome == Dropped || r.Outcome == Rejected {
-		return in.audit(ctx)
+	switch r.Outcome {
+	case Dropped, Rejected, Duplicate:
+		return in.update(ctx, func(tx *store.Tx) error { return noteResult(tx, *r, in.now) })
 	}
 	return nil
 }
@@ -228,11 +229,4 @@ func (in *incoming) receiptBody() (body ReceiptBody, due bool) {
 		return body, true
 	}
 	return body, false
-}
-
-func (in *incoming) audit(ctx context.Context) error {
-	r := in.result
-	return in.update(ctx, func(tx *store.Tx) error {
-		return tx.AddAudit(store.Audit{At: in.now, MessageID: r.MessageID, Peer: r.From, Outcome: string(r.Outcome), Code: string(r.Code)})
-	})
 }

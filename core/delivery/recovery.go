@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -99,5 +100,8 @@ func (in *incoming) restore(tx *store.Tx) error {
 	// A new row records no profile; that of a pending one stays.
 	row = store.Contact{Peer: from, State: string(admission.Admitted), Profile: row.Profile, Since: in.now}
 	in.result.Contact = &row
+	if err := note(tx, audit.ContactAdmitted, from, in.now); err != nil {
+		return err
+	}
 	return tx.SetContact(row)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
@@ -78,7 +79,7 @@ func TestOldPacketsAndForgedOnes(t *testing.T) {
 	w.redeliver(genuine)
 	alice.pullOne(delivery.Dropped, fault.StaleTimestamp)
 	alice.view(func(tx *store.Tx) error {
-		log, err := tx.Audits()
+		log, err := tx.Audits(store.AuditFilter{Events: audit.Match("message.*")})
 		if len(log) != 2 || log[0].Code != "invalid_signature" || log[0].Peer != bob.id.ACEID() {
 			t.Errorf("audit log %+v", log)
 		}

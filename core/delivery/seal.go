@@ -42,8 +42,9 @@ func encapsulationKey(peer string, prekey []byte) (*suite.EncapsulationKey, erro
 
 // post hands a packet to relays in order until one takes it, and returns that
 // one (06#outbox-sender step 3). The failure reported is a transient one, if
-// there is any: the same relay may take it later.
-func (n *Node) post(ctx context.Context, relays []string, p *packet.Packet, permit *admission.Permit) (relay string, err error) {
+// there is any: the same relay may take it later. The relay is then that of the
+// failure.
+func (n *Node) post(ctx context.Context, relays []string, p *packet.Packet, permit *admission.Permit) (asked string, err error) {
 	var raw []byte
 	if permit != nil {
 		raw = permit.Raw()
@@ -57,20 +58,21 @@ func (n *Node) post(ctx context.Context, relays []string, p *packet.Packet, perm
 			return "", ctx.Err()
 		}
 		if err == nil || isTransient(failed) && !isTransient(err) {
-			err = failed
+			asked, err = relay, failed
 		}
 	}
-	return "", err
+	return asked, err
 }
 
 // postCore posts a packet of the core profile, which is dated with the clock.
 func (n *Node) postCore(ctx context.Context, to string, relays []string, p *packet.Packet, permit *admission.Permit) (relay string, err error) {
 	relays = n.detours.order(to, relays, p.Timestamp)
 	relay, err = n.post(ctx, relays, p, permit)
-	if err == nil {
-		n.detours.took(to, relays, relay, p.Timestamp)
+	if err != nil {
+		return "", err
 	}
-	return relay, err
+	n.detours.took(to, relays, relay, p.Timestamp)
+	return relay, nil
 }
 
 // coreContent is the content of a packet of the core profile.

@@ -2,7 +2,6 @@ package store
 
 // How many entries the bounded tables keep.
 const (
-	maxAudit      = 1000
 	maxQuarantine = 100
 	maxFetches    = 1000
 )
@@ -76,27 +75,4 @@ func (tx *Tx) Quarantine() ([]Quarantined, error) {
 func (tx *Tx) DropQuarantined(id int64) (bool, error) {
 	n, err := tx.exec("DELETE FROM quarantine WHERE seq = ?", id)
 	return n > 0, err
-}
-
-// Audit says what became of a packet that was not delivered.
-type Audit struct {
-	At              int64
-	MessageID, Peer string // as the packet states them, "" when it states none
-	Outcome, Code   string
-}
-
-// AddAudit records what became of a packet. The newest 1000 are kept.
-func (tx *Tx) AddAudit(a Audit) error {
-	if err := tx.run("INSERT INTO audit (at, message_id, peer, outcome, code) VALUES (?, ?, ?, ?, ?)", a.At, a.MessageID, a.Peer, a.Outcome, a.Code); err != nil {
-		return err
-	}
-	return tx.run("DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", maxAudit)
-}
-
-// Audits returns the recorded outcomes, oldest first.
-func (tx *Tx) Audits() ([]Audit, error) {
-	return rows(tx, func(r scanner) (a Audit, err error) {
-		return a, r.Scan(&a.At, &a.MessageID, &a.Peer, &a.Outcome, &a.Code)
-	},
-		"SELECT at, message_id, peer, outcome, code FROM audit ORDER BY seq")
 }

@@ -14,7 +14,7 @@ func openMemory(ctx context.Context, vaultKey *suite.Seed) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{seal: sealKey(vaultKey), bodies: bodies, writer: newPool(":memory:", "BEGIN IMMEDIATE", 1, "foreign_keys(ON)")}
+	s := &Store{seal: sealKey(vaultKey), bodies: bodies, auditBounds: defaultAuditBounds, writer: newPool(":memory:", "BEGIN IMMEDIATE", 1, "foreign_keys(ON)")}
 	s.reader = s.writer
 	if err := s.migrate(ctx); err != nil {
 		s.writer.close()

@@ -18,6 +18,16 @@ import (
 // other table.
 func openSchema3(t *testing.T) (*store.Store, string) {
 	t.Helper()
+	path := unpackSchema3(t)
+	key, err := suite.SeedFromBytes(make([]byte, 32)) // that its seeds are sealed under
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path, key), path
+}
+
+func unpackSchema3(t *testing.T) (path string) {
+	t.Helper()
 	packed, err := os.Open(filepath.Join("testdata", "schema3.db.gz"))
 	if err != nil {
 		t.Fatal(err)
@@ -32,18 +42,14 @@ func openSchema3(t *testing.T) (*store.Store, string) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "ace")
-	path := filepath.Join(dir, "store.db")
+	path = filepath.Join(dir, "store.db")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	key, err := suite.SeedFromBytes(make([]byte, 32)) // that its seeds are sealed under
-	if err != nil {
-		t.Fatal(err)
-	}
-	return open(t, path, key), path
+	return path
 }
 
 func TestSchema3KeepsMessages(t *testing.T) {

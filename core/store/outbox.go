@@ -72,6 +72,13 @@ func (tx *Tx) Outbox(messageID string) (OutboxEntry, bool, error) {
 	return tx.oneOutbox("SELECT "+outboxColumns+" FROM outbox WHERE message_id = ?", messageID)
 }
 
+// OutboxWithPrefix returns at most limit entries whose message ID begins with
+// prefix, which has to be made of hex digits and hyphens.
+func (tx *Tx) OutboxWithPrefix(prefix string, limit int) ([]OutboxEntry, error) {
+	return rows(tx, tx.scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE message_id >= ? AND message_id < ? ORDER BY message_id LIMIT ?",
+		prefix, prefix+"~", limit)
+}
+
 // OutboxByRequest returns the entry made for a peer with an idempotency key.
 func (tx *Tx) OutboxByRequest(peer, requestID string) (OutboxEntry, bool, error) {
 	return tx.oneOutbox("SELECT "+outboxColumns+" FROM outbox WHERE peer = ? AND request_id = ? AND request_id <> ''", peer, requestID)

@@ -25,7 +25,7 @@ var bounded = map[string]string{
 	"request":      "as many as 05#flow step 2 holds",
 	"fetch":        "maxFetches",
 	"quarantine":   "maxQuarantine",
-	"audit":        "maxAudit",
+	"audit":        "AuditBounds",
 }
 
 // reads are the functions that read a table that grows from one end to the
@@ -39,7 +39,7 @@ var reads = map[string]struct {
 	"CountPermits":   {"before a new key those that it ends are counted", []string{"core/newkey.go"}},
 	"Permits":        {"the owner lists them", []string{"core/delivery/permits.go"}},
 	"Pinned":         {"the owner lists them", []string{"core/peers.go"}},
-	"Names":          {"beside a list of the owner's", []string{"core/inbox.go", "core/send.go", "core/permits.go", "core/contacts.go", "core/peers.go", "core/blocks.go"}},
+	"Names":          {"beside a list of the owner's", []string{"core/inbox.go", "core/send.go", "core/permits.go", "core/contacts.go", "core/peers.go", "core/blocks.go", "core/audit.go"}},
 	"OutboxEntries":  {"the owner lists them", []string{"core/send.go"}},
 	"Messages":       {"the owner lists them, the newest first", []string{"core/inbox.go"}},
 	"FirstMessage":   {"somebody waits for it: of the unhandled ones, which an index has", []string{"core/watch.go"}},

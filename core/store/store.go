@@ -38,6 +38,8 @@ type Store struct {
 	closed atomic.Bool
 	keys   keyring
 
+	auditBounds AuditBounds
+
 	handled int64 // rows that the writer has changed for handlers; it is the writer's
 }
 
@@ -63,7 +65,7 @@ func Open(ctx context.Context, path string, vaultKey *suite.Seed) (*Store, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, seal: sealKey(vaultKey), bodies: bodies}
+	s := &Store{path: path, seal: sealKey(vaultKey), bodies: bodies, auditBounds: defaultAuditBounds}
 	sqlconn.SyncDataOnly()
 	uri := sqlconn.FileURI(path)
 	s.writer = newPool(uri, "BEGIN IMMEDIATE", 1, pragmas...)

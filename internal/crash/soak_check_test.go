@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
 )
@@ -75,7 +76,7 @@ func (x *side) read(name string) state {
 		for _, m := range messages {
 			s.inbox[m.MessageID] = true
 		}
-		if s.audits, err = tx.Audits(); err != nil {
+		if s.audits, err = tx.Audits(refused); err != nil {
 			return err
 		}
 		s.quarantine, err = tx.Quarantine()
@@ -219,18 +220,21 @@ func (x *side) checkQueued(own, peer state) {
 	}
 }
 
+// refused are the rows about packets that were not taken in.
+var refused = store.AuditFilter{Events: []audit.Event{audit.MessageDropped, audit.MessageRejected}}
+
 // checkAudits holds what a receiver has noted of packets that it did not take in
 // against the Outbox of the sender: none is of a message that was given up, and
 // only those are rejected that were encrypted to a key which is gone.
 func (x *side) checkAudits(own, peer state) {
 	x.t.Helper()
 	for _, a := range own.audits {
-		x.soak.counts[a.Outcome+" "+a.Code]++
-		if a.Outcome == "rejected" && a.Code != "unknown_prekey" {
+		x.soak.counts[string(a.Event)+" "+a.Code]++
+		if a.Event == audit.MessageRejected && a.Code != "unknown_prekey" {
 			x.t.Errorf("%s has rejected %s with %s", x.name, a.MessageID, a.Code)
 		}
 		if e, ok := peer.outbox[a.MessageID]; ok && e.State != store.Delivered {
-			x.t.Errorf("%s has %s %s (%s), and it is %s", x.name, a.Outcome, a.MessageID, a.Code, e.State)
+			x.t.Errorf("%s has %s %s (%s), and it is %s", x.name, a.Event, a.MessageID, a.Code, e.State)
 		}
 	}
 	x.soak.counts["quarantined"] += len(own.quarantine)

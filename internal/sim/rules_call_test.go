@@ -103,7 +103,7 @@ func (h *host) checkReceipted(m *sentMessage) {
 // sender and message or by stream ID.
 func settledIn(tx *store.Tx) (map[string]bool, error) {
 	settled := map[string]bool{}
-	audits, err := tx.Audits()
+	audits, err := tx.Audits(refused)
 	if err != nil {
 		return nil, err
 	}

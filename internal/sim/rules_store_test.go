@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -582,7 +583,7 @@ func prekeysEnd(h *host, before, after *view) string {
 // their sender is no contact, or because a key has changed meanwhile.
 func droppedForAReason(h *host, before, after *view) string {
 	for _, a := range after.audits[min(len(before.audits), len(after.audits)):] {
-		h.w.count(a.Outcome + " " + a.Code)
+		h.w.count(string(a.Event) + " " + a.Code)
 		switch fault.Code(a.Code) {
 		case fault.StaleTimestamp:
 			if !allInTime(h.w.packets[a.MessageID], a.At) {
@@ -614,11 +615,11 @@ func droppedForAReason(h *host, before, after *view) string {
 				continue
 			}
 		default:
-			if slices.Contains(ofTrade, a.Code) && a.Outcome == "rejected" {
+			if slices.Contains(ofTrade, a.Code) && a.Event == audit.MessageRejected {
 				continue // see tradesRejected
 			}
 		}
-		return fmt.Sprintf("%s of %s is %s with %q", a.MessageID, a.Peer, a.Outcome, a.Code)
+		return fmt.Sprintf("%s of %s is %s with %q", a.MessageID, a.Peer, a.Event, a.Code)
 	}
 	return ""
 }

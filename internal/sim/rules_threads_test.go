@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ace-toolkit/ace/core/admission"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -147,7 +148,7 @@ func threadsAreBusy(h *host, _, after *view) string {
 func tradesRejected(h *host, before, after *view) string {
 	for _, a := range after.audits[min(len(before.audits), len(after.audits)):] {
 		m := h.w.sent.byID[a.MessageID]
-		if a.Outcome != "rejected" || m == nil || shortType(m.kind) == "" || !slices.Contains(ofTrade, a.Code) {
+		if a.Event != audit.MessageRejected || m == nil || shortType(m.kind) == "" || !slices.Contains(ofTrade, a.Code) {
 			continue
 		}
 		key := threadKey{a.Peer, m.thread}

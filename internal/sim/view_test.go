@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
@@ -31,6 +32,9 @@ type view struct {
 	heldKey    map[string]string // ID of the prekey held, by peer
 	blocks     map[string]store.Block
 }
+
+// refused are the rows about packets that were not taken in.
+var refused = store.AuditFilter{Events: []audit.Event{audit.MessageDropped, audit.MessageRejected}}
 
 func (v *view) entry(id string) *store.OutboxEntry {
 	for i := range v.outbox {
@@ -64,7 +68,7 @@ func (h *host) load() *view {
 		note(err)
 		v.horizon, _, err = tx.SeenHorizon()
 		note(err)
-		v.audits, err = tx.Audits()
+		v.audits, err = tx.Audits(refused)
 		note(err)
 		v.quarantine, err = tx.Quarantine()
 		note(err)
