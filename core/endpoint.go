@@ -78,6 +78,8 @@ type Config struct {
 	// Capacity bounds the messages not yet marked as handled: with so many, nothing
 	// more is consumed from the inbox (06#receive-pipeline step 10). 0: 100,000.
 	Capacity int64
+	// AuditSeconds and AuditRows bound the audit log. 0: 90 days and 100,000 rows.
+	AuditSeconds, AuditRows int64
 }
 
 // Endpoint is one identity at work. It is safe for concurrent use.
@@ -125,6 +127,7 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	if e.store, err = openStore(ctx, c); err != nil {
 		return nil, err
 	}
+	e.store.BoundAudit(store.AuditBounds{Seconds: c.AuditSeconds, Rows: c.AuditRows})
 	e.client = relayclient.New(relayclient.Config{
 		Identity: c.Identity, URLs: e.urls, Configured: []string{c.Relay}, Transport: c.Transport, Trace: c.Trace, Heard: c.Heard,
 	})
@@ -133,6 +136,9 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 		Identity: c.Identity, Store: e.store, Net: e.net, Profiles: e.profiles,
 		Accept: c.Accept, Home: c.Relay, URLs: e.urls, Capacity: c.Capacity,
 	}, now)
+	if err == nil {
+		err = e.foldJournal(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"strings"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
@@ -93,8 +92,8 @@ func (e *Endpoint) FindMessage(ctx context.Context, id, from string) (Message, e
 }
 
 func (e *Endpoint) find(ctx context.Context, id, from string) (m Message, damaged, err error) {
-	if len(id) < minMessagePrefix || strings.Trim(id, "0123456789abcdef-") != "" {
-		return m, nil, fault.New(fault.InvalidArgument, "%.80q is not a message ID nor %d characters of one", id, minMessagePrefix)
+	if err := checkMessagePrefix(id); err != nil {
+		return m, nil, err
 	}
 	err = e.store.View(ctx, func(tx *store.Tx) error {
 		found, err := tx.MessagesWithPrefix(id, from, 2)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -201,7 +202,7 @@ func (e *Endpoint) registerWith(ctx context.Context, now int64, toEnd bool) (sta
 		}
 		status, err = e.client.Register(ctx, e.config.Relay, at)
 		if err == nil {
-			return status, e.recordRegistration(ctx, status, at, e.config.Identity.State().LastHash())
+			return status, e.recordRegistration(ctx, status, at, now)
 		}
 		if remoteError(err) != string(relayapi.IdentityConflict) {
 			return "", err
@@ -233,8 +234,14 @@ func (e *Endpoint) reserveTimestamp(ctx context.Context, now int64, toEnd bool) 
 	return at, err
 }
 
-func (e *Endpoint) recordRegistration(ctx context.Context, status relayapi.Status, at int64, kelEnd string) error {
+// recordRegistration records that the relay has taken a registration, dated at,
+// with the current log.
+func (e *Endpoint) recordRegistration(ctx context.Context, status relayapi.Status, at, now int64) error {
+	log := e.config.Identity.State()
 	err := e.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.AddAudit(store.Audit{At: now, Event: audit.RelayRegistered, Relay: e.config.Relay, KELSeq: log.Seq()}); err != nil {
+			return err
+		}
 		if status == relayapi.Registered {
 			if err := e.forgetStanding(tx); err != nil {
 				return err
@@ -244,7 +251,7 @@ func (e *Endpoint) recordRegistration(ctx context.Context, status relayapi.Statu
 		if err != nil {
 			return err
 		}
-		return tx.SetRegistration(e.config.Relay, store.Registration{Timestamp: max(at, last.Timestamp), KELEnd: kelEnd})
+		return tx.SetRegistration(e.config.Relay, store.Registration{Timestamp: max(at, last.Timestamp), KELEnd: log.LastHash()})
 	})
 	if err == nil && status == relayapi.Registered {
 		e.forgotten.Store(true)
@@ -464,12 +471,21 @@ func (p *publication) issuedAt(served wire.Value, member string) int64 {
 	return -1
 }
 
+// publications are the events of documents that a relay has taken.
+var publications = map[store.DocumentKind]audit.Event{
+	store.OwnDescriptor: audit.DescriptorPublished,
+	store.OwnCard:       audit.CardPublished,
+}
+
 // confirm records that an own document stands at the relay: it took it, now or
 // with an answer that was lost.
 func (p *publication) confirm(ctx context.Context, kind store.DocumentKind, issuedAt int64) error {
 	return p.store.Update(ctx, func(tx *store.Tx) error {
 		own, _, err := tx.Own(kind)
 		if err != nil || own.IssuedAt != issuedAt || own.Relay == p.config.Relay {
+			return err
+		}
+		if err := tx.AddAudit(store.Audit{At: p.now, Event: publications[kind], Relay: p.config.Relay}); err != nil {
 			return err
 		}
 		own.Relay = p.config.Relay

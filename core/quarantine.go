@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/packet"
 	"github.com/ace-toolkit/ace/core/store"
@@ -43,11 +44,18 @@ func (e *Endpoint) Quarantine(ctx context.Context) (list []Quarantined, err erro
 // DropQuarantined removes an entry that was given up, for good. Code:
 // invalid_argument for an unknown one.
 func (e *Endpoint) DropQuarantined(ctx context.Context, id int64) error {
+	now, err := e.now()
+	if err != nil {
+		return err
+	}
 	return e.store.Update(ctx, func(tx *store.Tx) error {
 		found, err := tx.DropQuarantined(id)
 		if err == nil && !found {
 			err = fault.New(fault.InvalidArgument, "nothing in quarantine has the number %d", id)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.AddAudit(store.Audit{At: now, Event: audit.QuarantineDropped, Count: 1})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/store"
@@ -43,7 +44,12 @@ func (e *Endpoint) Unregister(ctx context.Context) (registered bool, err error) 
 		_, undo := e.withdraw(context.WithoutCancel(ctx), before)
 		return false, errors.Join(err, undo)
 	}
-	return registered, e.store.Update(ctx, e.forgetPublication)
+	return registered, e.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.AddAudit(store.Audit{At: now, Event: audit.RelayUnregistered, Relay: e.config.Relay}); err != nil {
+			return err
+		}
+		return e.forgetPublication(tx)
+	})
 }
 
 // Withdrawn reports whether the owner has unregistered the identity and not
