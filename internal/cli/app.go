@@ -64,10 +64,12 @@ func entries() []entry {
 		{groupMessages, []string{"maintain"}, newMaintainCmd},
 		{groupMessages, []string{"wake"}, newWakeCmd},
 		{groupMessages, []string{"outbox"}, newOutboxCmd},
+		{groupMessages, []string{"trace"}, newTraceCmd},
 		{groupMessages, []string{"thread"}, newThreadCmd},
 		{groupMessages, []string{"quarantine"}, newQuarantineCmd},
 		{groupInspect, []string{"doctor"}, newDoctorCmd},
 		{groupInspect, []string{"explain"}, newExplainCmd},
+		{groupInspect, []string{"audit"}, newAuditCmd},
 		{groupInspect, []string{"profile"}, newProfileCmd},
 		{groupInspect, []string{"inspect"}, newInspectCmd},
 		{groupInspect, []string{"packet"}, newPacketCmd},
@@ -143,7 +145,8 @@ func (a *app) bareRoot() *cobra.Command {
 		Long: `ace gives an agent, or a person, an identity that belongs to nobody else, and
 messages that only the recipient can read. See it work: ace demo.
 
-Pages of help about no command: exit-codes, environment, json, config, operations.`,
+Pages of help about no command: exit-codes, environment, json, config,
+audit-events, operations.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

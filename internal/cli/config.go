@@ -35,8 +35,16 @@ type config struct {
 	// Accept is what contact requests are accepted by themselves: profile ID
 	// to profile digest. It is local and never set by anybody else.
 	Accept map[string]acceptRule `toml:"accept"`
+	// Audit bounds the audit log.
+	Audit auditConfig `toml:"audit"`
 	// Identities are settings for one identity each, by local name.
 	Identities map[string]identityConfig `toml:"identities"`
+}
+
+// auditConfig says how much of the audit log is kept, 0 being the usual.
+type auditConfig struct {
+	Age  duration `toml:"age"`
+	Rows int64    `toml:"rows"`
 }
 
 type acceptRule struct {
@@ -157,6 +165,12 @@ func (c *config) override(file config, says func(key ...string) bool) {
 	if file.Passphrase.Source != "" {
 		c.Passphrase = file.Passphrase
 	}
+	if says("audit", "age") {
+		c.Audit.Age = file.Audit.Age
+	}
+	if says("audit", "rows") {
+		c.Audit.Rows = file.Audit.Rows
+	}
 	for profile, rule := range file.Accept {
 		if c.Accept == nil {
 			c.Accept = map[string]acceptRule{}
@@ -195,12 +209,15 @@ func (c *config) check(path string) error {
 	if c.Timeout.Duration < 0 {
 		return usagef("%s: timeout is negative", path)
 	}
+	if c.Audit.Age.Duration < 0 || c.Audit.Rows < 0 {
+		return usagef("%s: audit: age and rows are not negative", path)
+	}
 	return nil
 }
 
 // configKeys returns the names that keys of the file can have.
 func configKeys() []string {
-	return []string{"default_identity", "relay", "timeout", "time", "color", "utc", "passphrase", "accept", "identities", "source", "file", "command", "digest"}
+	return []string{"default_identity", "relay", "timeout", "time", "color", "utc", "passphrase", "accept", "audit", "age", "rows", "identities", "source", "file", "command", "digest"}
 }
 
 // nearest returns the candidate that was most likely meant by word, "" when none

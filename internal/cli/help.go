@@ -22,6 +22,7 @@ func topics() []topic {
 		{"environment", "The variables of the environment", writeEnvironment},
 		{"json", "What --json promises", writeJSONContract},
 		{"config", "The configuration file", writeConfigHelp},
+		{"audit-events", "The events of the audit log", writeAuditEvents},
 		{"operations", "Running a relay for others", writeOperations},
 	}
 }
@@ -102,10 +103,10 @@ func writeEnvironment(w io.Writer, root *cobra.Command) {
 
 func writeJSONContract(w io.Writer, _ *cobra.Command) {
 	fmt.Fprint(w, `With --json the answer is one JSON document on one line, without a wrapper; ace
-listen and commands with several targets print one line for each event or
-target. Members may be added; a member never changes its name or type. A member
-whose name ends in _at is a time in Unix seconds. What a peer or a relay chose
-freely is inside a member named untrusted.
+listen, ace audit --follow and commands with several targets print one line for
+each event or target. Members may be added; a member never changes its name or
+type. A member whose name ends in _at is a time in Unix seconds. What a peer or a
+relay chose freely is inside a member named untrusted.
 
   --fields a,b      keeps these members; --fields help lists them
   --jq EXPR         filters the answer, strings unquoted
@@ -142,6 +143,10 @@ later one wins key by key. An unknown key is an error.
 
   [accept]                           # contact requests accepted by themselves
   "ace:text:1" = { digest = "..." }  # ace profile list shows the digest
+
+  [audit]                            # how much of the audit log is kept
+  age = "90d"
+  rows = 100000
 
   [identities.ops]                   # for one identity
   relay = "https://relay.example"    # home relay

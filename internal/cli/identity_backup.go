@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/ownerfile"
 	"github.com/ace-toolkit/ace/core/store"
@@ -159,8 +161,9 @@ func runBackupCreate(ctx context.Context, a *app, args []string, o backupOptions
 	}
 	defer c.Destroy()
 	if err := c.OpenKeys(pass); err != nil {
-		return errors.Join(wrongPassphrase(err, id.name, pass), os.Remove(path))
+		return errors.Join(a.wrongPassphrase(id, err, pass), os.Remove(path))
 	}
+	a.note(id, core.Note{Event: audit.BackupCreated, KELSeq: c.Seq})
 	return a.print(newBackupAnswer(path, c, keysOpened, held))
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/keystore"
@@ -48,7 +49,7 @@ func runIdentityDelegate(ctx context.Context, a *app, o renewOptions) error {
 	if err != nil {
 		return err
 	}
-	return r.renewed(ctx, o, core.PublishOptions{})
+	return r.renewed(ctx, o, audit.KeyDelegated, core.PublishOptions{})
 }
 
 func (r *renewal) renewal() keystore.Renewal {

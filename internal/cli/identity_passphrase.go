@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/keystore"
 )
 
@@ -101,8 +103,9 @@ func runIdentityPassphrase(ctx context.Context, a *app, args []string, o passphr
 	}
 	defer clear(fresh)
 	if err := id.store.ChangePassphrase(old, fresh, a.command, now); err != nil {
-		return wrongPassphrase(err, id.name, old)
+		return a.wrongPassphrase(id, err, old)
 	}
+	a.note(id, core.Note{Event: audit.PassphraseChanged})
 	answer := passphraseAnswer{Name: id.name, ACEID: log.ACEID(), Encrypted: fresh != nil}
 	if o.nextRoot != "" {
 		path, err := filepath.Abs(o.nextRoot)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
@@ -315,7 +316,7 @@ func (r *recovery) recoverFolder(ctx context.Context) error {
 	}
 	r.next.warnOfRoots(r.app, s)
 	r.id.settings = s
-	return n.renewed(ctx, r.renewOptions, core.PublishOptions{Force: true, Prekey: true})
+	return n.renewed(ctx, r.renewOptions, audit.KeyRecovered, core.PublishOptions{Force: true, Prekey: true})
 }
 
 // complete adds to a plan what a recovery does to the log.
@@ -382,7 +383,7 @@ func (r *recovery) recoverBare(ctx context.Context) error {
 	}
 	r.next.warnOfRoots(r.app, s)
 	n.id.settings = s
-	return n.renewed(ctx, r.renewOptions, core.PublishOptions{Force: true, After: r.lastCard()})
+	return n.renewed(ctx, r.renewOptions, audit.KeyRecovered, core.PublishOptions{Force: true, After: r.lastCard()})
 }
 
 // lastCard returns the issuedAt of the card that the relay served, 0 without one.

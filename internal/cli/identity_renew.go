@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -290,9 +291,20 @@ func (r *renewal) confirm(ctx context.Context, question string) error {
 	return r.a.confirm(ctx, question)
 }
 
+// noteKey notes the change in the audit log, and that it has made the permits void
+// that were issued under the last key.
+func (r *renewal) noteKey(event audit.Event) {
+	notes := []core.Note{{Event: event, KELSeq: r.plan.Events[len(r.plan.Events)-1].Seq}}
+	if r.plan.PermitsVoided > 0 {
+		notes = append(notes, core.Note{Event: audit.PermitVoided, Count: int64(r.plan.PermitsVoided)})
+	}
+	r.a.note(r.id, notes...)
+}
+
 // renewed answers for a change that is durable: it publishes the new log, and
 // says what is still to come. A change whose publication fails stands.
-func (r *renewal) renewed(ctx context.Context, o renewOptions, publish core.PublishOptions) error {
+func (r *renewal) renewed(ctx context.Context, o renewOptions, event audit.Event, publish core.PublishOptions) error {
+	r.noteKey(event)
 	failpoint.Here(failpoint.ChangeMade)
 	answer := renewedAnswer{renewalPlan: r.plan, ToCome: r.toCome(o)}
 	var err error

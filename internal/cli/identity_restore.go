@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/store"
@@ -127,8 +128,10 @@ func runBackupRestore(ctx context.Context, a *app, file string, o restoreOptions
 	if err != nil {
 		return err
 	}
+	restored := &identity{name: o.name, store: s, settings: r.settings}
+	a.note(restored, core.Note{Event: audit.BackupRestored, KELSeq: c.Seq})
 	answer := restoredAnswer{BackupAt: c.CreatedAt, Includes: newBackupAnswer("", c, "", r.held).Includes, RelayCheck: r.verdict, Pending: pending}
-	if answer.identityAnswer, err = a.describe(&identity{name: o.name, store: s, settings: r.settings}); err != nil {
+	if answer.identityAnswer, err = a.describe(restored); err != nil {
 		return err
 	}
 	return a.print(answer)

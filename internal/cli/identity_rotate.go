@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 )
@@ -63,5 +64,5 @@ func runIdentityRotate(ctx context.Context, a *app, o rotateOptions) error {
 	}
 	o.next.warnOfRoots(a, s)
 	r.id.settings = s
-	return r.renewed(ctx, o.renewOptions, core.PublishOptions{})
+	return r.renewed(ctx, o.renewOptions, audit.KeyRotated, core.PublishOptions{})
 }

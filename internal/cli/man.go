@@ -89,6 +89,8 @@ var topicPages = map[string]manPlace{
 	"json":        {"ace-json", 5},
 	"config":      {"ace-config", 5},
 	"operations":  {"ace-relay", 8},
+
+	"audit-events": {"ace-audit-events", 7},
 }
 
 func manHead(w io.Writer, name, short string, section int) {

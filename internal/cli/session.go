@@ -5,8 +5,10 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/keystore"
@@ -102,7 +104,7 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 	}
 	unlocked, err := id.store.Unlock(pass, a.io.Now())
 	if err != nil {
-		return nil, wrongPassphrase(err, id.name, pass)
+		return nil, a.wrongPassphrase(id, err, pass)
 	}
 	if a.flags.allowLoopback && !id.settings.Dev {
 		a.warn("--allow-loopback: the identity %s takes relays on this machine, which is for development only", id.name)
@@ -121,6 +123,9 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		ReceiveBy: a.command,
 		Heard:     a.heard,
 		Trace:     a.traceRequests(),
+
+		AuditSeconds: int64(a.conf.Audit.Age.Duration / time.Second),
+		AuditRows:    a.conf.Audit.Rows,
 	})
 	if err != nil {
 		unlocked.Destroy()
@@ -141,12 +146,13 @@ func (id *identity) storePath() string { return filepath.Join(id.store.Dir(), st
 const storeFile = "store.db"
 
 // wrongPassphrase says what helps with keys that do not open under the
-// passphrase that was given.
-func wrongPassphrase(err error, name string, pass []byte) error {
-	if errors.Is(err, fault.IdentityUnavailable) && pass != nil {
-		return withHint(err, "give the passphrase that the keys of %s have now", name)
+// passphrase that was given, which the audit log is told.
+func (a *app) wrongPassphrase(id *identity, err error, pass []byte) error {
+	if !errors.Is(err, fault.IdentityUnavailable) || pass == nil {
+		return err
 	}
-	return err
+	a.note(id, core.Note{Event: audit.PassphraseRefused, Code: string(fault.IdentityUnavailable)})
+	return withHint(err, "give the passphrase that the keys of %s have now", id.name)
 }
 
 // Close closes the endpoint and clears the keys.
