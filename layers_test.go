@@ -21,7 +21,7 @@ const module = "github.com/ace-toolkit/ace"
 var layers = [][]string{
 	{"core/fault", "core/audit", "internal/faultdisk", "internal/sentences", "internal/span", "internal/spelling"},
 	{"core/wire", "core/suite", "core/ownerfile", "core/dial", "core/sqlconn", "internal/failpoint"},
-	{"core/kel", "core/profile", "core/prekey", "core/safety", "core/store", "relaysvc/packetlog"},
+	{"core/kel", "core/policy", "core/profile", "core/prekey", "core/safety", "core/store", "relaysvc/packetlog"},
 	{"core/packet", "core/descriptor", "core/profile/delegation", "core/profile/commerce", "keystore", "relaysvc/relaydb"},
 	{"core/admission", "core/relayapi"},
 	{"core/relayclient", "core/delivery", "relaysvc"},

@@ -24,6 +24,7 @@ import (
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/policy"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/relayclient"
 	"github.com/ace-toolkit/ace/core/store"
@@ -73,7 +74,9 @@ type Config struct {
 	// Heard is told whenever the stream of a Listen brings something, heartbeats
 	// included, and after each time that Poll has asked: whoever listens sees by it
 	// that listening goes on. It returns at once. nil: nobody.
-	Heard     func()
+	Heard func()
+	// Policy is what the owner lets the identity send and lets in.
+	Policy    policy.Policy
 	ReceiveBy string // what the receive lock tells others, such as the command line
 	// Capacity bounds the messages not yet marked as handled: with so many, nothing
 	// more is consumed from the inbox (06#receive-pipeline step 10). 0: 100,000.
@@ -116,6 +119,9 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 			return nil, fault.Wrap(fault.InvalidArgument, err)
 		}
 	}
+	if err := c.Policy.Check(nil); err != nil {
+		return nil, err
+	}
 	var err error
 	if e.profiles, err = install(c.Profiles, c.Rules); err != nil {
 		return nil, err
@@ -134,7 +140,7 @@ func Open(ctx context.Context, c Config) (*Endpoint, error) {
 	e.net = &relayNet{client: e.client, home: c.Relay}
 	e.node, err = delivery.New(ctx, delivery.Config{
 		Identity: c.Identity, Store: e.store, Net: e.net, Profiles: e.profiles,
-		Accept: c.Accept, Home: c.Relay, URLs: e.urls, Capacity: c.Capacity,
+		Accept: c.Accept, Home: c.Relay, URLs: e.urls, Policy: c.Policy, Capacity: c.Capacity,
 	}, now)
 	if err == nil {
 		err = e.foldJournal(ctx)

@@ -12,6 +12,7 @@ const (
 	EventContactRequest = "contact_request"
 	EventContact        = "contact" // the admission table changed
 	EventDropped        = "dropped"
+	EventWithheld       = "withheld" // a message, by the policy
 	EventConnection     = "connection"
 	EventBacklog        = "backlog"
 	EventCursor         = "cursor"
@@ -26,6 +27,7 @@ type Event struct {
 	Request    *ContactRequest
 	Contact    *Contact
 	Dropped    *DroppedEvent
+	Withheld   *WithheldEvent
 	Connection *ConnectionEvent
 	Backlog    *BacklogEvent
 	Cursor     string // of an EventCursor: the stream ID through which the inbox is processed
@@ -40,6 +42,10 @@ type ReceiptEvent struct {
 
 // DroppedEvent tells of a packet that was refused: dropped, rejected or given up.
 type DroppedEvent struct{ MessageID, From, Code string }
+
+// WithheldEvent tells of a message that the policy has set aside, without what it
+// says.
+type WithheldEvent struct{ MessageID, From, Type string }
 
 // ConnectionEvent tells of the stream that Listen follows.
 type ConnectionEvent struct {
@@ -69,6 +75,9 @@ func eventsOf(tx *store.Tx, r delivery.Result) (events []Event, err error) {
 		if m, err := messageOf(*r.Message, name); err == nil {
 			events = append(events, Event{Kind: EventMessage, Message: &m})
 		}
+	}
+	if w := r.Withheld; w != nil {
+		events = append(events, Event{Kind: EventWithheld, Withheld: &WithheldEvent{MessageID: w.MessageID, From: w.Peer, Type: w.Type}})
 	}
 	if r.Receipt != nil {
 		if out, err := outgoingOf(r.Receipt.Entry, name); err == nil {

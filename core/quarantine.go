@@ -59,3 +59,67 @@ func (e *Endpoint) DropQuarantined(ctx context.Context, id int64) error {
 		return tx.AddAudit(store.Audit{At: now, Event: audit.QuarantineDropped, Count: 1})
 	})
 }
+
+// Withheld is a message that the policy keeps from its reader. Its sender is
+// known, and has its receipt.
+type Withheld struct {
+	Number int64 // in quarantine
+	Message
+}
+
+// Withheld returns the messages that the policy has set aside, oldest first. The
+// newest 10,000 are kept.
+func (e *Endpoint) Withheld(ctx context.Context) (list []Withheld, err error) {
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		list = nil
+		kept, err := tx.WithheldMessages()
+		if err != nil {
+			return err
+		}
+		for _, w := range kept {
+			one, err := withheldOf(tx, w)
+			if err != nil {
+				return err
+			}
+			list = append(list, one)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Release puts a message that was set aside into the inbox. Code:
+// invalid_argument when none has the number.
+func (e *Endpoint) Release(ctx context.Context, number int64) (m Message, err error) {
+	released, err := e.node.Release(ctx, number)
+	if err != nil {
+		return m, err
+	}
+	err = e.store.View(ctx, func(tx *store.Tx) error {
+		one, err := withheldOf(tx, released)
+		m = one.Message
+		return err
+	})
+	return m, err
+}
+
+// DropWithheld removes a message that was set aside, for good. Code:
+// invalid_argument when none has the number.
+func (e *Endpoint) DropWithheld(ctx context.Context, number int64) error {
+	return e.store.Update(ctx, func(tx *store.Tx) error {
+		found, err := tx.DropWithheld(number)
+		if err == nil && !found {
+			err = fault.New(fault.InvalidArgument, "no message in quarantine has the number %d", number)
+		}
+		return err
+	})
+}
+
+func withheldOf(tx *store.Tx, w store.Withheld) (Withheld, error) {
+	name, err := tx.Name(w.Peer)
+	if err != nil {
+		return Withheld{}, err
+	}
+	m, err := messageOf(w.Message, name)
+	return Withheld{w.Number, m}, err
+}

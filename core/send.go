@@ -18,18 +18,22 @@ type OutMessage struct {
 	Type      string // "": ace:text:1
 	ThreadID  string
 	Body      wire.Value
-	RequestID string // local idempotency key: the same key to the same peer returns the first entry
+	RequestID string // local idempotency key: the same key to the same peer returns the first entry, which has to say the same
 }
 
-// The states of an [Outgoing] message. Nothing is called sent before its receipt
-// has come.
+// The states of a message: of an [Outgoing] one, and of one that has come.
+// Nothing is called sent before its receipt has come.
 const (
-	StateQueued    = "queued"    // no relay has taken it yet
-	StateRelayed   = "relayed"   // a relay queued it for the peer
-	StateDelivered = "delivered" // the peer's receipt says so
-	StateRejected  = "rejected"  // the peer's receipt says so
-	StateExpired   = "expired"   // retries ended without a receipt; the outcome is unknown
-	StateAbandoned = "abandoned" // the same, by the owner's will
+	StatePendingApproval = "pending_approval" // held for the owner: nothing of it has left
+	StateQueued          = "queued"           // no relay has taken it yet
+	StateRelayed         = "relayed"          // a relay queued it for the peer
+	StateDelivered       = "delivered"        // the peer's receipt says so
+	StateRejected        = "rejected"         // the peer's receipt says so, or with a Reason the owner
+	StateExpired         = "expired"          // retries ended without a receipt; the outcome is unknown
+	StateAbandoned       = "abandoned"        // the same, by the owner's will
+
+	StateReceived    = "received"    // in the inbox
+	StateQuarantined = "quarantined" // set aside by the policy
 )
 
 // Outgoing is one entry of the Outbox.
@@ -42,20 +46,24 @@ type Outgoing struct {
 	Body          wire.Value // null when it is damaged
 	RequestID     string
 	State         string
+	Reason        string // of this host for the state, one of delivery's, "" for none
 	Attempts      int
 	Relay         string // that took it last
-	QueuedAt      int64
-	NextAttemptAt int64 // 0 when settled
-	ExpiresAt     int64 // 0 before the first attempt
-	SettledAt     int64 // 0 before
+	HeldAt        int64  // when it was written that had to wait for its owner, 0 for any other
+	HeldUntil     int64  // when it is rejected unless its owner has decided, 0 for any other
+	QueuedAt      int64  // when it was written or, after an approval, approved
+	NextAttemptAt int64  // 0 when settled or held
+	ExpiresAt     int64  // 0 before the first attempt
+	SettledAt     int64  // 0 before
 	RemoteCode    string
 	LastError     string // code of the last attempt, "" when it succeeded
 	Damaged       bool   // the stored content does not open: no attempt of it can succeed
 }
 
-// Enqueue stores a message durably, due at once (06#outbox-sender). Codes:
-// unknown_peer, not_permitted, invalid_argument, unsupported_schema,
-// invalid_body, thread_busy, those of profile rules, and transient ones.
+// Enqueue stores a message durably, due at once (06#outbox-sender), or held for
+// the owner when the policy asks him. Codes: unknown_peer, not_permitted,
+// invalid_argument, unsupported_schema, invalid_body, thread_busy, those of
+// profile rules, and transient ones.
 func (e *Endpoint) Enqueue(ctx context.Context, m OutMessage) (Outgoing, error) {
 	now, err := e.now()
 	if err != nil {
@@ -96,7 +104,8 @@ func (e *Endpoint) Attempt(ctx context.Context, messageID string) (Outgoing, err
 
 // Abandon stops the attempts of a message that has no outcome yet: it is
 // abandoned, which says nothing about whether the peer got it
-// (06#outbox-sender). Any other is returned as it is. Code: invalid_argument for
+// (06#outbox-sender). One that is held for the owner is denied. Any other is
+// returned as it is. Code: invalid_argument for
 // an unknown message.
 func (e *Endpoint) Abandon(ctx context.Context, messageID string) (Outgoing, error) {
 	now, err := e.now()
@@ -249,8 +258,8 @@ func outgoingOf(entry store.OutboxEntry, name string) (Outgoing, error) {
 	}
 	out := Outgoing{
 		MessageID: entry.MessageID, To: entry.Peer, PeerName: name, Type: entry.Type, ThreadID: entry.ThreadID,
-		Body: content.Body, RequestID: entry.RequestID, State: stateOf(entry), Attempts: entry.Attempts, Relay: entry.Relay,
-		QueuedAt: entry.CreatedAt, ExpiresAt: delivery.ExpiresAt(entry), SettledAt: entry.SettledAt,
+		Body: content.Body, RequestID: entry.RequestID, State: stateOf(entry), Reason: entry.Reason, Attempts: entry.Attempts, Relay: entry.Relay,
+		HeldAt: entry.HeldAt, HeldUntil: entry.HeldUntil, QueuedAt: entry.CreatedAt, ExpiresAt: delivery.ExpiresAt(entry), SettledAt: entry.SettledAt,
 		RemoteCode: entry.RemoteCode, LastError: entry.LastError, Damaged: entry.Damaged != nil,
 	}
 	if entry.State == store.Pending {

@@ -33,15 +33,19 @@ type attempt struct {
 	issued *admission.Permit // that the content carries, to be recorded once sent
 	asked  string            // relay that took the packet or whose failure counts, "" for none
 	relay  string            // that took the packet, "" for none
+	reason string            // of this host, for not having tried, "" for none
 }
 
 // Attempt makes one attempt to deliver a message (06#outbox-sender) and returns
 // its entry afterwards. The error is that of the attempt; the message stays
-// queued. A message with an outcome is returned as it is. Codes:
-// invalid_argument for an unknown message, lock_busy while another process
-// makes an attempt, not_permitted, and those of lookups and relays.
+// queued. A message with an outcome, or one that waits for its owner, is returned
+// as it is. Messages to one peer have their first attempts in the order they were
+// queued, so that those ahead of it have theirs before. Codes: invalid_argument
+// for an unknown message, lock_busy while another process makes an attempt, also
+// of one ahead ([ErrNotItsTurn]), not_permitted, identity_unavailable, and those
+// of lookups and relays.
 func (n *Node) Attempt(ctx context.Context, messageID string, now int64) (store.OutboxEntry, error) {
-	entry, claimed, err := n.claim(ctx, messageID, now, math.MaxInt64)
+	entry, claimed, err := n.takeTurn(ctx, messageID, now, math.MaxInt64)
 	if err != nil || !claimed {
 		return entry, err
 	}
@@ -52,7 +56,7 @@ func (n *Node) Attempt(ctx context.Context, messageID string, now int64) (store.
 // relay took it. One that is not due any more is left alone: another process has
 // made the attempt since it was listed.
 func (n *Node) AttemptDue(ctx context.Context, messageID string, now int64) (taken bool, err error) {
-	entry, claimed, err := n.claim(ctx, messageID, now, now)
+	entry, claimed, err := n.takeTurn(ctx, messageID, now, now)
 	if err != nil || !claimed {
 		return false, err
 	}
@@ -81,10 +85,13 @@ func (n *Node) attemptClaimed(ctx context.Context, entry store.OutboxEntry, now 
 }
 
 // claim takes a pending message that is due by then for one attempt, and reports
-// whether it did.
-func (n *Node) claim(ctx context.Context, messageID string, now, by int64) (entry store.OutboxEntry, claimed bool, err error) {
+// whether it did. It does not while another one is ahead, whose ID it returns.
+func (n *Node) claim(ctx context.Context, messageID string, now, by int64) (entry store.OutboxEntry, claimed bool, ahead string, err error) {
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
 		if entry, err = findEntry(tx, messageID); err != nil {
+			return err
+		}
+		if ahead, err = messageAhead(tx, entry, by); err != nil || ahead != "" {
 			return err
 		}
 		switch {
@@ -98,7 +105,7 @@ func (n *Node) claim(ctx context.Context, messageID string, now, by int64) (entr
 		}
 		return tx.SaveOutbox(entry)
 	})
-	return entry, claimed && err == nil, err
+	return entry, claimed && err == nil, ahead, err
 }
 
 func (n *Node) release(ctx context.Context, messageID string) (entry store.OutboxEntry, err error) {
@@ -126,7 +133,7 @@ func (n *Node) record(ctx context.Context, a *attempt, failure error) (entry sto
 		}
 		entry.NextAttemptAt = a.now + nextDelay(a.number, failure)
 		entry.Prekey, entry.PrekeyIsPeer = a.prekey, a.isPeer
-		entry.LastError = string(fault.CodeOf(failure))
+		entry.LastError, entry.Reason = string(fault.CodeOf(failure)), a.reason
 		if a.relay != "" {
 			entry.Relay = a.relay
 		}
@@ -172,6 +179,9 @@ func isCode(text string) bool {
 func (n *Node) try(ctx context.Context, a *attempt) error {
 	content, err := StoredContent(a.entry)
 	if err != nil {
+		return err
+	}
+	if err := n.checkSender(ctx, a); err != nil {
 		return err
 	}
 	if err := n.findDescriptor(ctx, a); err != nil { // step 1
@@ -228,6 +238,7 @@ func (n *Node) findPermit(ctx context.Context, a *attempt) error {
 		return err
 	})
 	if err == nil && a.permit == nil {
+		a.reason = ReasonNoPermit
 		err = fault.New(fault.NotPermitted, "no valid delivery permit from %s is held", a.peer.id)
 	}
 	return err

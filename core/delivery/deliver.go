@@ -76,6 +76,27 @@ func (in *incoming) takeMessage(tx *store.Tx) error {
 	if err := in.checkRule(tx); err != nil {
 		return err
 	}
+	m := store.Message{
+		MessageID: in.packet.MessageID, Peer: in.packet.From, Type: in.content.Type, ThreadID: in.content.ThreadID,
+		Body: in.content.Body.Canonical(), SentAt: in.packet.Timestamp, ReceivedAt: in.now,
+	}
+	withheld, err := in.withholds(tx)
+	switch {
+	case err != nil:
+		return err
+	case withheld:
+		err = in.withhold(tx, m)
+	default:
+		err = in.handOver(tx, m)
+	}
+	if err != nil {
+		return err
+	}
+	return in.commitRule(tx)
+}
+
+// handOver puts a message into the inbox, while there is room.
+func (in *incoming) handOver(tx *store.Tx, m store.Message) error {
 	waiting, err := tx.CountUnhandled()
 	if err != nil {
 		return err
@@ -83,15 +104,8 @@ func (in *incoming) takeMessage(tx *store.Tx) error {
 	if waiting >= in.n.capacity {
 		return hold(fault.New(fault.ReceiverCapacity, "%d messages wait to be handled", waiting))
 	}
-	m := store.Message{
-		MessageID: in.packet.MessageID, Peer: in.packet.From, Type: in.content.Type, ThreadID: in.content.ThreadID,
-		Body: in.content.Body.Canonical(), SentAt: in.packet.Timestamp, ReceivedAt: in.now,
-	}
 	in.result.Message = &m
-	if err := tx.AddMessage(m); err != nil {
-		return err
-	}
-	return in.commitRule(tx)
+	return tx.AddMessage(m)
 }
 
 // receiptTarget returns the entry that a receipt answers, zero when there is

@@ -30,10 +30,11 @@ type Result struct {
 	MessageID string     // as the packet states them, "" when it does not decode
 	From      string
 
-	Message *store.Message // delivered
-	Receipt *ReceiptEvent  // a receipt ended a message
-	Request *store.Request // a contact request is held
-	Contact *store.Contact // the admission table changed; State "" means removed
+	Message  *store.Message // delivered
+	Withheld *store.Message // delivered for its sender, and set aside by the policy
+	Receipt  *ReceiptEvent  // a receipt ended a message
+	Request  *store.Request // a contact request is held
+	Contact  *store.Contact // the admission table changed; State "" means removed
 }
 
 // stop ends the processing of a packet with a disposition. It travels as an

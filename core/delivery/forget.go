@@ -12,7 +12,7 @@ import (
 
 // Forget ends the contact with a peer: its row, the contact request and the
 // permits held of it, its prekey and its petname go, and messages that wait for
-// it are abandoned. The pin stays (01#pinning), and so do messages received. The
+// it are abandoned, or denied where the owner was asked. The pin stays (01#pinning), and so do messages received. The
 // peer is a stranger then, whose unexpired permit re-admits it with its next
 // retry (05#admission-recovery): only a block suspends one. Codes:
 // invalid_argument for a peer that there is no contact with, not_permitted for a
@@ -67,11 +67,15 @@ func abandonAll(tx *store.Tx, id string, now int64) (abandoned int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, e := range pending {
+	held, err := tx.OutboxHeld(math.MaxInt64)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range append(pending, held...) {
 		if e.Peer != id {
 			continue
 		}
-		if abandon(&e, now) {
+		if deny(&e, now) || abandon(&e, now) {
 			abandoned++
 		}
 		if err := tx.SaveOutbox(e); err != nil {

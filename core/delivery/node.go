@@ -18,6 +18,7 @@ import (
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/policy"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -40,6 +41,7 @@ type Config struct {
 	Accept   map[string]string // profile ID -> digest: requests accepted without a decision (05#flow step 2)
 	Home     string            // the identity's own relay, where peers are looked up too
 	URLs     wire.URLPolicy
+	Policy   policy.Policy
 	Capacity int64 // messages not yet handled, 0: 100,000
 }
 
@@ -54,6 +56,7 @@ type Node struct {
 	home     string
 	verify   descriptor.Options
 	seen     SeenStore
+	policy   policy.Policy
 	capacity int64
 
 	// What rows say that were read before.
@@ -73,6 +76,7 @@ func New(ctx context.Context, c Config, now int64) (*Node, error) {
 		id: c.Identity, store: c.Store, net: c.Net, profiles: c.Profiles, accept: c.Accept, home: c.Home,
 		verify:   descriptor.Options{URLs: c.URLs, KELs: kel.NewCache(cachedLogs)},
 		seen:     SeenStore{Capacity: minSeenCapacity},
+		policy:   c.Policy,
 		capacity: c.Capacity,
 		checked:  admission.NewPermitCache(2 * cachedLogs),
 	}

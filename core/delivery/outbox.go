@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -26,42 +27,88 @@ type Message struct {
 	RequestID string // local idempotency key, "" for none
 }
 
-// Enqueue stores a message in the Outbox, due at once (06#outbox-sender). The
-// same RequestID to the same peer returns the first entry. Codes:
-// invalid_argument, unsupported_schema (the type is not installed),
-// invalid_body, unknown_peer or a transient code when no descriptor is held and
-// none can be resolved, not_permitted without a valid permit of the peer,
-// thread_busy, and those of the profile rule for the type, in this order.
+// Enqueue stores a message in the Outbox, due at once (06#outbox-sender), or
+// holds it for the owner when the policy asks. The same RequestID to the same peer
+// returns the first entry, whatever the policy says by now. Codes:
+// invalid_argument, also for a RequestID of another message or a policy that
+// cannot be followed, unsupported_schema (the type is not installed),
+// invalid_body, not_permitted when the policy denies it ([policy.Denied]),
+// unknown_peer or a transient code when no descriptor is held and none can be
+// resolved, not_permitted without a valid permit of the peer, thread_busy, and
+// those of the profile rule for the type, in this order.
 func (n *Node) Enqueue(ctx context.Context, m Message, now int64) (store.OutboxEntry, error) {
 	content, err := n.content(m)
 	if err != nil {
 		return store.OutboxEntry{}, err
 	}
-	p, err := n.viewPeer(ctx, m.To, now)
-	if err != nil {
-		return store.OutboxEntry{}, err
-	}
-	if p.agent == nil {
-		if _, err := n.Lookup(ctx, m.To, now); err != nil {
-			return store.OutboxEntry{}, err
-		}
-	}
 	entry := store.OutboxEntry{
 		MessageID: suite.NewMessageID(), Peer: m.To, Content: content, Type: m.Type, ThreadID: m.ThreadID,
 		RequestID: m.RequestID, CreatedAt: now, State: store.Pending, NextAttemptAt: now,
 	}
-	err = n.store.Update(ctx, func(tx *store.Tx) error {
-		earlier, ok, err := tx.OutboxByRequest(m.To, m.RequestID)
-		if err != nil || ok {
-			entry = earlier
-			return err
-		}
-		return n.enqueue(tx, entry, m.Body, now)
+	var settled store.OutboxEntry // known without a descriptor
+	err = n.store.View(ctx, func(tx *store.Tx) (err error) {
+		settled, _, err = n.judgeEntry(tx, entry, now)
+		return err
 	})
-	return entry, err
+	if err != nil || settled.MessageID != entry.MessageID {
+		return settled, err
+	}
+	if err := n.ensureDescribed(ctx, m.To, now); err != nil {
+		return store.OutboxEntry{}, err
+	}
+	err = n.store.Update(ctx, func(tx *store.Tx) error {
+		judged, isNew, err := n.judgeEntry(tx, entry, now)
+		if err == nil && isNew {
+			err = n.enqueue(tx, judged, m.Body, now)
+		}
+		settled = judged
+		return err
+	})
+	if err != nil {
+		return store.OutboxEntry{}, err
+	}
+	return settled, nil
+}
+
+// judgeEntry returns the entry that was made with the same RequestID before, or
+// the given one as the policy lets it be stored.
+func (n *Node) judgeEntry(tx *store.Tx, entry store.OutboxEntry, now int64) (_ store.OutboxEntry, isNew bool, err error) {
+	earlier, ok, err := tx.OutboxByRequest(entry.Peer, entry.RequestID)
+	switch {
+	case err != nil:
+		return store.OutboxEntry{}, false, err
+	case ok && earlier.Damaged != nil: // what it says is not known
+		return store.OutboxEntry{}, false, earlier.Damaged
+	case ok && !bytes.Equal(earlier.Content, entry.Content):
+		return store.OutboxEntry{}, false, fault.New(fault.InvalidArgument,
+			"the request ID %.80q is that of message %s, which says something else", entry.RequestID, earlier.MessageID)
+	case ok:
+		return earlier, false, nil
+	}
+	entry, err = n.underPolicy(tx, entry, now)
+	return entry, err == nil, err
+}
+
+// ensureDescribed looks a peer up of which no descriptor is held: an expired or
+// stale one is enough to enqueue (06#outbox-sender).
+func (n *Node) ensureDescribed(ctx context.Context, id string, now int64) error {
+	p, err := n.viewPeer(ctx, id, now)
+	if err == nil && p.agent == nil {
+		_, err = n.Lookup(ctx, id, now)
+	}
+	return err
 }
 
 func (n *Node) enqueue(tx *store.Tx, entry store.OutboxEntry, body wire.Value, now int64) error {
+	if err := n.mayEnqueue(tx, entry, body, now); err != nil {
+		return err
+	}
+	return tx.AddOutbox(entry)
+}
+
+// mayEnqueue is what 06#outbox-sender and 08#sender-state-and-busy-threads ask
+// before a message is in the Outbox, also of one that its owner has let go.
+func (n *Node) mayEnqueue(tx *store.Tx, entry store.OutboxEntry, body wire.Value, now int64) error {
 	p, err := n.loadPeer(tx, entry.Peer, now)
 	if err != nil {
 		return err
@@ -73,10 +120,7 @@ func (n *Node) enqueue(tx *store.Tx, entry store.OutboxEntry, body wire.Value, n
 	if permit == nil {
 		return fault.New(fault.NotPermitted, "no valid delivery permit from %s is held", entry.Peer)
 	}
-	if err := n.checkSend(tx, entry, body, now); err != nil {
-		return err
-	}
-	return tx.AddOutbox(entry)
+	return n.checkSend(tx, entry, body, now)
 }
 
 // content checks a message and returns its private content as it is stored:
@@ -173,13 +217,15 @@ func MayDelete(e store.OutboxEntry, now int64) bool {
 }
 
 // Abandon stops the retries of a pending entry: it expires (06#outbox-sender).
-// Code: invalid_argument for an unknown message.
+// One that was held is denied. Code: invalid_argument for an unknown message.
 func (n *Node) Abandon(ctx context.Context, messageID string, now int64) (entry store.OutboxEntry, err error) {
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
 		if entry, err = findEntry(tx, messageID); err != nil {
 			return err
 		}
-		abandon(&entry, now)
+		if !deny(&entry, now) {
+			abandon(&entry, now)
+		}
 		return tx.SaveOutbox(entry)
 	})
 	return entry, err
@@ -195,7 +241,8 @@ func abandon(e *store.OutboxEntry, now int64) bool {
 	return true
 }
 
-// ExpireDue ends the entries whose time is over at now.
+// ExpireDue ends the entries whose time is over at now, those that were held for
+// their owner too long among them.
 func (n *Node) ExpireDue(ctx context.Context, now int64) error {
 	return n.store.Update(ctx, func(tx *store.Tx) error {
 		ending, err := tx.OutboxStarted(now - wire.OfflineWindowSeconds)
@@ -208,7 +255,7 @@ func (n *Node) ExpireDue(ctx context.Context, now int64) error {
 				return err
 			}
 		}
-		return nil
+		return rejectOverdue(tx, now)
 	})
 }
 

@@ -55,9 +55,10 @@ func (in *incoming) checkRule(tx *store.Tx) error {
 	if !ok {
 		return nil
 	}
-	taken, err := tx.HasMessage(in.packet.From, in.packet.MessageID)
-	if err != nil || taken {
-		return err
+	for _, taken := range []func(peer, messageID string) (bool, error){tx.HasMessage, tx.HasWithheld} {
+		if was, err := taken(in.packet.From, in.packet.MessageID); err != nil || was {
+			return err
+		}
 	}
 	if err := in.n.checkBusy(tx, in.packet.From, in.content.ThreadID, in.now); err != nil {
 		return refusal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/delivery"
@@ -319,17 +320,39 @@ func TestEnqueueRefusals(t *testing.T) {
 	})
 }
 
+// The same request ID for the same message returns the first entry with what has
+// become of it, to another peer it means nothing, and for another message it is a
+// mistake that names the first one (agentlink: idempotency key).
 func TestRequestIDIsIdempotent(t *testing.T) {
 	w, alice, bob := friends(t)
+	carl := w.newEndpoint(t, "open", nil)
+	befriend(bob, carl)
 	m := delivery.Message{To: alice.id.ACEID(), Type: profile.TextType, Body: textBody("x"), RequestID: "deploy-42"}
 	first, err := bob.node.Enqueue(t.Context(), m, w.now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Body = textBody("y")
-	second, err := bob.node.Enqueue(t.Context(), m, w.now)
-	if err != nil || second.MessageID != first.MessageID {
-		t.Fatalf("%v, %v", second, err)
+	bob.attempt(first.MessageID)
+	w.now += 5
+	again, err := bob.node.Enqueue(t.Context(), m, w.now)
+	if err != nil || again.MessageID != first.MessageID || again.Attempts != 1 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	for name, other := range map[string]delivery.Message{
+		"body":   {To: m.To, Type: m.Type, Body: textBody("y"), RequestID: m.RequestID},
+		"thread": {To: m.To, Type: m.Type, Body: m.Body, RequestID: m.RequestID, ThreadID: "t"},
+	} {
+		if _, err := bob.node.Enqueue(t.Context(), other, w.now); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), first.MessageID) {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	m.To = carl.id.ACEID()
+	toCarl, err := bob.node.Enqueue(t.Context(), m, w.now)
+	if err != nil || toCarl.MessageID == first.MessageID {
+		t.Errorf("to another peer: %+v, %v", toCarl, err)
+	}
+	if n := bob.outboxSize(); n != 2 {
+		t.Errorf("%d entries", n)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/packet"
+	"github.com/ace-toolkit/ace/core/policy"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -56,6 +57,7 @@ type endpoint struct {
 	set   *profile.Set
 	rules map[string]string
 	room  int64 // messages not yet handled, 0: the usual bound
+	laws  policy.Policy
 	node  *delivery.Node
 }
 
@@ -124,7 +126,7 @@ func (e *endpoint) open() {
 	e.store = s
 	e.t.Cleanup(func() { s.Close() })
 	e.node, err = delivery.New(e.t.Context(), delivery.Config{
-		Identity: e.id, Store: s, Net: &endpointNet{e.world, e.id.ACEID()}, Profiles: e.set, Accept: e.rules, Home: relay, Capacity: e.room,
+		Identity: e.id, Store: s, Net: &endpointNet{e.world, e.id.ACEID()}, Profiles: e.set, Accept: e.rules, Home: relay, Policy: e.laws, Capacity: e.room,
 	}, e.world.now)
 	if err != nil {
 		e.t.Fatal(err)

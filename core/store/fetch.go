@@ -57,10 +57,14 @@ type Quarantined struct {
 
 // AddQuarantine records an entry that was given up. The newest 100 are kept.
 func (tx *Tx) AddQuarantine(q Quarantined) error {
-	if err := tx.run("INSERT INTO quarantine (stream_id, packet, code, at) VALUES (?, ?, ?, ?)", q.StreamID, q.Packet, q.Code, q.At); err != nil {
+	n, err := tx.nextInQuarantine()
+	if err != nil {
 		return err
 	}
-	return tx.run("DELETE FROM quarantine WHERE seq <= (SELECT max(seq) FROM quarantine) - ?", maxQuarantine)
+	if err := tx.run("INSERT INTO quarantine (seq, stream_id, packet, code, at) VALUES (?, ?, ?, ?, ?)", n, q.StreamID, q.Packet, q.Code, q.At); err != nil {
+		return err
+	}
+	return tx.run("DELETE FROM quarantine WHERE seq <= (SELECT seq FROM quarantine ORDER BY seq DESC LIMIT 1 OFFSET ?)", maxQuarantine)
 }
 
 // Quarantine returns the recorded entries, oldest first.

@@ -13,7 +13,7 @@ var sources embed.FS
 
 // migrations are the files that lead from each schema version to the next:
 // the first makes version 1 of an empty file.
-var migrations = []string{"schema.sql", "threads.sql", "blocks.sql", "receiving.sql", "sealed.sql", "handling.sql", "audit.sql"}
+var migrations = []string{"schema.sql", "threads.sql", "blocks.sql", "receiving.sql", "sealed.sql", "handling.sql", "audit.sql", "policy.sql"}
 
 // rewrites are what a migration does to the rows that are there, where SQL alone
 // cannot, by the name of its file.

@@ -2,10 +2,11 @@ package store
 
 // The states of an [OutboxEntry] (06#outbox-sender).
 const (
-	Pending   = "pending"
-	Delivered = "delivered"
-	Rejected  = "rejected"
-	Expired   = "expired"
+	Pending         = "pending"
+	Delivered       = "delivered"
+	Rejected        = "rejected"
+	Expired         = "expired"
+	PendingApproval = "pending_approval" // not in the Outbox yet: its owner has not let it
 )
 
 // OutboxEntry is one message of the Outbox (06#outbox-sender).
@@ -29,20 +30,26 @@ type OutboxEntry struct {
 	Abandoned      bool
 	RemoteCode     string
 	LastError      string
-	Damaged        error // storage_failed with [ErrDamaged] for a content that does not open, else nil
+	HeldAt         int64  // when it was written that had to wait for its owner, 0 for any other
+	HeldUntil      int64  // when it is rejected unless its owner has decided, 0 for any other
+	Reason         string // why it does not go on, or how its owner ended it, "" for none
+	Damaged        error  // storage_failed with [ErrDamaged] for a content that does not open, else nil
 }
 
 const outboxColumns = `message_id, peer, sealed, type, thread_id, request_id, created_at, state, attempts, first_attempt_at,
-	next_attempt_at, claimed_until, prekey, prekey_is_peer, relay, settled_at, abandoned, remote_code, last_error`
+	next_attempt_at, claimed_until, prekey, prekey_is_peer, relay, settled_at, abandoned, remote_code, last_error,
+	held_at, held_until, reason`
 
 const (
-	selectPending = "SELECT " + outboxColumns + " FROM outbox WHERE state = 'pending' AND next_attempt_at <= ? ORDER BY next_attempt_at, seq"
+	selectPending = "SELECT " + outboxColumns + " FROM outbox WHERE state = 'pending' AND next_attempt_at <= ? ORDER BY +seq"
 	selectStarted = "SELECT " + outboxColumns + " FROM outbox WHERE state = 'pending' AND attempts > 0 AND first_attempt_at <= ? ORDER BY first_attempt_at, seq"
+	selectHeld    = "SELECT " + outboxColumns + " FROM outbox WHERE state = 'pending_approval' AND held_until <= ? ORDER BY +seq"
 )
 
 func (e *OutboxEntry) fields() []any {
 	return []any{&e.MessageID, &e.Peer, &e.Content, &e.Type, &e.ThreadID, &e.RequestID, &e.CreatedAt, &e.State, &e.Attempts, &e.FirstAttemptAt,
-		&e.NextAttemptAt, &e.ClaimedUntil, &e.Prekey, &e.PrekeyIsPeer, &e.Relay, &e.SettledAt, &e.Abandoned, &e.RemoteCode, &e.LastError}
+		&e.NextAttemptAt, &e.ClaimedUntil, &e.Prekey, &e.PrekeyIsPeer, &e.Relay, &e.SettledAt, &e.Abandoned, &e.RemoteCode, &e.LastError,
+		&e.HeldAt, &e.HeldUntil, &e.Reason}
 }
 
 func (tx *Tx) scanOutbox(r scanner) (e OutboxEntry, err error) {
@@ -62,9 +69,10 @@ func (tx *Tx) oneOutbox(query string, args ...any) (e OutboxEntry, ok bool, err 
 
 // AddOutbox stores a new entry.
 func (tx *Tx) AddOutbox(e OutboxEntry) error {
-	return tx.run("INSERT INTO outbox ("+outboxColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	return tx.run("INSERT INTO outbox ("+outboxColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		e.MessageID, e.Peer, tx.sealBody(outboxTable, e.Peer, e.MessageID, e.Content), e.Type, e.ThreadID, e.RequestID, e.CreatedAt, e.State, e.Attempts, e.FirstAttemptAt,
-		e.NextAttemptAt, e.ClaimedUntil, e.Prekey, e.PrekeyIsPeer, e.Relay, e.SettledAt, e.Abandoned, e.RemoteCode, e.LastError)
+		e.NextAttemptAt, e.ClaimedUntil, e.Prekey, e.PrekeyIsPeer, e.Relay, e.SettledAt, e.Abandoned, e.RemoteCode, e.LastError,
+		e.HeldAt, e.HeldUntil, e.Reason)
 }
 
 // Outbox returns an entry and whether there is one.
@@ -90,7 +98,7 @@ func (tx *Tx) OutboxEntries() ([]OutboxEntry, error) {
 }
 
 // OutboxPending returns the entries without an outcome whose next attempt is at
-// or before the given time, in that order.
+// or before the given time, in the order they were queued.
 func (tx *Tx) OutboxPending(until int64) ([]OutboxEntry, error) {
 	return rows(tx, tx.scanOutbox, selectPending, until)
 }
@@ -99,6 +107,26 @@ func (tx *Tx) OutboxPending(until int64) ([]OutboxEntry, error) {
 // given time.
 func (tx *Tx) OutboxStarted(until int64) ([]OutboxEntry, error) {
 	return rows(tx, tx.scanOutbox, selectStarted, until)
+}
+
+// OutboxAhead returns the message that has not been attempted yet and was queued
+// for the same peer first, "" when that is not before the given one.
+func (tx *Tx) OutboxAhead(peer, messageID string) (ahead string, err error) {
+	_, err = tx.get(`SELECT message_id FROM outbox WHERE peer = ? AND state = 'pending' AND attempts = 0
+		AND seq < (SELECT seq FROM outbox WHERE message_id = ?) ORDER BY seq LIMIT 1`, []any{peer, messageID}, &ahead)
+	return ahead, err
+}
+
+// OutboxHeld returns the entries that wait for their owner and are to be rejected
+// at or before the given time unless he decides, in the order they were written.
+func (tx *Tx) OutboxHeld(until int64) ([]OutboxEntry, error) {
+	return rows(tx, tx.scanOutbox, selectHeld, until)
+}
+
+// Requeue makes an entry that was held the last of the Outbox, as of the given
+// time. The caller saves the rest of it.
+func (tx *Tx) Requeue(messageID string, createdAt int64) error {
+	return tx.run("UPDATE outbox SET seq = (SELECT max(seq) FROM outbox) + 1, created_at = ? WHERE message_id = ?", createdAt, messageID)
 }
 
 // CountPending returns how many entries have no outcome.
@@ -111,9 +139,9 @@ func (tx *Tx) CountPending() (int, error) {
 // SaveOutbox writes what changes about an entry. The message itself stays.
 func (tx *Tx) SaveOutbox(e OutboxEntry) error {
 	return tx.run(`UPDATE outbox SET state = ?, attempts = ?, first_attempt_at = ?, next_attempt_at = ?, claimed_until = ?, prekey = ?,
-		prekey_is_peer = ?, relay = ?, settled_at = ?, abandoned = ?, remote_code = ?, last_error = ? WHERE message_id = ?`,
+		prekey_is_peer = ?, relay = ?, settled_at = ?, abandoned = ?, remote_code = ?, last_error = ?, reason = ? WHERE message_id = ?`,
 		e.State, e.Attempts, e.FirstAttemptAt, e.NextAttemptAt, e.ClaimedUntil, e.Prekey,
-		e.PrekeyIsPeer, e.Relay, e.SettledAt, e.Abandoned, e.RemoteCode, e.LastError, e.MessageID)
+		e.PrekeyIsPeer, e.Relay, e.SettledAt, e.Abandoned, e.RemoteCode, e.LastError, e.Reason, e.MessageID)
 }
 
 // ReceiptApplied reports whether a receipt was applied to a message earlier.

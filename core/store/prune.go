@@ -2,7 +2,7 @@ package store
 
 const (
 	deleteContacts = "DELETE FROM contact WHERE expires_at <> 0 AND expires_at <= ?"
-	deleteOutbox   = "DELETE FROM outbox WHERE state <> 'pending' AND settled_at <= ?"
+	deleteOutbox   = "DELETE FROM outbox WHERE state <> 'pending' AND settled_at > 0 AND settled_at <= ?"
 )
 
 // DeleteExpiredContacts removes the rows that have expired at now and returns

@@ -18,6 +18,8 @@ const (
 	messageTable = "message"
 	outboxTable  = "outbox"
 	requestTable = "request"
+
+	withheldTable = "withheld"
 )
 
 // bodyKeys seal what people wrote, by table, each under a subkey of its own of
@@ -29,7 +31,7 @@ func newBodyKeys(vaultKey *suite.Seed) (bodyKeys, error) {
 	vault := vaultKey.Expose()
 	defer clear(vault)
 	keys := bodyKeys{}
-	for _, table := range []string{messageTable, outboxTable, requestTable} {
+	for _, table := range []string{messageTable, outboxTable, requestTable, withheldTable} {
 		subkey := suite.Subkey(vault, "ace/store/"+table+"/1")
 		key, err := suite.NewSealKey(subkey)
 		clear(subkey)

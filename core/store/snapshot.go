@@ -16,10 +16,10 @@ import (
 //     them. Packets to them are answered with unknown_prekey, and their senders
 //     take the prekey that is published next.
 //   - No key of a peer is held: its issuer may have deleted it (04#peer-prekeys).
-//   - No message is sent again by itself. Its receipt may have come since, the
-//     owner may have given it up, and a receiver remembers it for a limited time
-//     only (06#deduplication). It is expired, which says that its outcome is
-//     unknown until a receipt tells (06#outbox-sender).
+//   - No message is sent again by itself, nor one that was held. Its receipt may
+//     have come since, the owner may have let it go or given it up, and a receiver
+//     remembers it for a limited time only (06#deduplication). It is expired, which
+//     says that its outcome is unknown until a receipt tells (06#outbox-sender).
 //   - What was published is published anew, and the registration made again. So
 //     are block decisions, with their revisions: the relay says which are no
 //     longer the last (05#blocks).
@@ -38,7 +38,7 @@ var snapshotRules = [...]string{
 }
 
 const expireInSnapshot = `UPDATE outbox SET state = 'expired', abandoned = 1, settled_at = ?, claimed_until = 0,
-	last_error = 'not sent again after a backup' WHERE state = 'pending'`
+	last_error = 'not attempted again after a backup' WHERE state IN ('pending', 'pending_approval')`
 
 // Snapshot copies the store into an empty file at path, as it stands at one
 // moment, and makes the copy safe to go on from (see snapshotRules). Others may
