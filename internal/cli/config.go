@@ -37,6 +37,8 @@ type config struct {
 	Accept map[string]acceptRule `toml:"accept"`
 	// Audit bounds the audit log.
 	Audit auditConfig `toml:"audit"`
+	// Policy is what identities may send and let in.
+	Policy policyConfig `toml:"policy"`
 	// Identities are settings for one identity each, by local name.
 	Identities map[string]identityConfig `toml:"identities"`
 }
@@ -56,6 +58,8 @@ type identityConfig struct {
 	Relay string `toml:"relay"`
 	// Passphrase says where this identity's passphrase comes from.
 	Passphrase passphraseSource `toml:"passphrase"`
+	// Policy is this identity's, in place of what it says of the one for all.
+	Policy policyConfig `toml:"policy"`
 }
 
 // duration is a time.Duration written as text.
@@ -129,13 +133,16 @@ func (c *config) read(path string) error {
 	if err := file.check(path); err != nil {
 		return err
 	}
+	if err := file.checkPolicies(path, meta.IsDefined); err != nil {
+		return err
+	}
 	c.override(file, meta.IsDefined)
 	unknown := meta.Undecoded()
 	if len(unknown) == 0 {
 		return nil
 	}
 	err = usagef("%s: unknown key %q", path, unknown[0])
-	if near := nearest(unknown[0][len(unknown[0])-1], configKeys()); near != "" {
+	if near := nearest(unknown[0][len(unknown[0])-1], keysBeside(unknown[0])); near != "" {
 		return hintf(err, "did you mean %q?", near)
 	}
 	return err
@@ -177,6 +184,7 @@ func (c *config) override(file config, says func(key ...string) bool) {
 		}
 		c.Accept[profile] = rule
 	}
+	c.Policy = c.Policy.override(file.Policy)
 	for name, identity := range file.Identities {
 		if c.Identities == nil {
 			c.Identities = map[string]identityConfig{}
@@ -192,6 +200,7 @@ func (i identityConfig) override(file identityConfig) identityConfig {
 	if file.Passphrase.Source != "" {
 		i.Passphrase = file.Passphrase
 	}
+	i.Policy = i.Policy.override(file.Policy)
 	return i
 }
 
@@ -217,7 +226,8 @@ func (c *config) check(path string) error {
 
 // configKeys returns the names that keys of the file can have.
 func configKeys() []string {
-	return []string{"default_identity", "relay", "timeout", "time", "color", "utc", "passphrase", "accept", "audit", "age", "rows", "identities", "source", "file", "command", "digest"}
+	return []string{"default_identity", "relay", "timeout", "time", "color", "utc", "passphrase", "accept", "audit", "age", "rows", "identities", "source", "file", "command", "digest",
+		"policy", "approval_ttl", "rules", "direction", "type", "peer", "do"}
 }
 
 // nearest returns the candidate that was most likely meant by word, "" when none

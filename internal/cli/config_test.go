@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestConfigIsStrict(t *testing.T) {
@@ -24,20 +25,38 @@ command = ["pass", "show", "ace"]
 timeout = "5s"
 [accept]
 "ace:text:1" = { digest = "4861" }
+[policy]
+approval_ttl = "24h"
+rules = [{ type = "ace:text:1", peer = "bob", do = "allow" }, { direction = "in", do = "deny" }]
 [identities.ops]
 relay = "https://other.example"
 passphrase = { source = "file", file = "/x" }
+[[identities.ops.policy.rules]]
+direction = "out"
+type = "rfq"
+do = "ask"
 `, ""},
-		"unknown key":             {`relai = "x"`, `did you mean "relay"`},
-		"unknown key, deeper":     {"[identities.ops]\nrelais = \"x\"", `unknown key "identities.ops.relais"`},
-		"unknown table":           {"[tui]\nmouse = false", `unknown key "tui"`},
-		"wrong type":              {"utc = 1", "config.toml"},
-		"no TOML":                 {"relay", "config.toml"},
-		"a source of none":        {"[passphrase]\nsource = \"keyring\"", "passphrase: source"},
-		"a file without its path": {"[passphrase]\nsource = \"file\"", "without file"},
-		"two sources":             {"[passphrase]\nsource = \"none\"\nfile = \"x\"", "with a file"},
-		"negative timeout":        {`timeout = "-5s"`, "negative"},
-		"no passphrase in it":     {"[passphrase]\nvalue = \"secret\"", "unknown key"},
+		"unknown key":                  {`relai = "x"`, `did you mean "relay"`},
+		"unknown key, deeper":          {"[identities.ops]\nrelais = \"x\"", `unknown key "identities.ops.relais"`},
+		"unknown table":                {"[tui]\nmouse = false", `unknown key "tui"`},
+		"wrong type":                   {"utc = 1", "config.toml"},
+		"no TOML":                      {"relay", "config.toml"},
+		"a source of none":             {"[passphrase]\nsource = \"keyring\"", "passphrase: source"},
+		"a file without its path":      {"[passphrase]\nsource = \"file\"", "without file"},
+		"two sources":                  {"[passphrase]\nsource = \"none\"\nfile = \"x\"", "with a file"},
+		"negative timeout":             {`timeout = "-5s"`, "negative"},
+		"a key of a rule":              {"[[policy.rules]]\ntpye = \"ace:text:1\"\ndo = \"deny\"", `unknown key "policy.rules.tpye"`},
+		"its nearest":                  {"[[policy.rules]]\ntpye = \"ace:text:1\"\ndo = \"deny\"", `did you mean "type"`},
+		"a key of one identity's rule": {"[[identities.ops.policy.rules]]\npere = \"bob\"\ndo = \"deny\"", `did you mean "peer"`},
+		"a key of a policy":            {"[policy]\nrule = []", `did you mean "rules"`},
+		"an action":                    {"[[policy.rules]]\ndo = \"allow\"\n[[policy.rules]]\ndo = \"dney\"", `config.toml: policy.rules, rule 2: do "dney"`},
+		"its nearest action":           {"[[policy.rules]]\ndo = \"dney\"", `did you mean "deny"`},
+		"no action":                    {"[[policy.rules]]\npeer = \"bob\"", `rule 1: do "": a rule does allow, ask or deny`},
+		"asking about what has come":   {"[[identities.ops.policy.rules]]\ndirection = \"in\"\ndo = \"ask\"", `config.toml: identities.ops.policy.rules, rule 1: do "ask"`},
+		"a direction":                  {"[[policy.rules]]\ndirection = \"inn\"\ndo = \"deny\"", `did you mean "in"`},
+		"no time for an approval":      {"[policy]\napproval_ttl = \"0s\"", "policy.approval_ttl is less than a second"},
+		"a time that is none":          {"[policy]\napproval_ttl = \"soon\"", "config.toml"},
+		"no passphrase in it":          {"[passphrase]\nvalue = \"secret\"", "unknown key"},
 	} {
 		s := newStage(t)
 		r := s.try("version", "--config", s.write("config.toml", c.text))
@@ -119,8 +138,12 @@ source = "file"
 file = "/one"
 [accept]
 "a:b:1" = { digest = "1" }
+[policy]
+approval_ttl = "1h"
+rules = [{ do = "deny" }]
 [identities.ops]
 relay = "https://ops.example"
+policy = { rules = [] }
 [identities.home]
 passphrase = { source = "file", file = "/home" }
 `, `
@@ -134,10 +157,24 @@ command = ["two"]
 passphrase = { source = "none" }
 [identities.home]
 passphrase = { source = "prompt" }
+policy = { approval_ttl = "2h" }
+[[policy.rules]]
+do = "ask"
 `, `relay = "https://three.example"`} {
 		if err := c.read(s.write("layer.toml", text)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if got := c.Policy.override(c.Identities["ops"].Policy); got.ApprovalTTL.Duration != time.Hour || got.Rules == nil || len(got.Rules) != 0 {
+		t.Errorf("the policy of ops is %+v", got)
+	}
+	if got := c.Policy.override(c.Identities["home"].Policy); got.ApprovalTTL.Duration != 2*time.Hour || len(got.Rules) != 1 || got.Rules[0].Do != "ask" || !strings.HasSuffix(got.origin, "layer.toml: policy.rules") {
+		t.Errorf("the policy of home is %+v", got)
+	}
+	c.Policy = policyConfig{}
+	for name, identity := range c.Identities {
+		identity.Policy = policyConfig{}
+		c.Identities[name] = identity
 	}
 	want := config{
 		Relay:      "https://three.example",

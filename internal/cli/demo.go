@@ -108,7 +108,7 @@ func (d *demo) story(ctx context.Context, url string) error {
 			{"alice", "pull"},
 			{"alice", "send", bob, "hello Bob", "--request-id", demoRequest},
 		}},
-		{"Bob fetches the message and reads it. Fetching has sent his signed receipt.", [][]string{
+		{"Bob fetches the message and reads it. Fetching has answered it with his signed receipt.", [][]string{
 			{"bob", "pull"},
 			{"bob", "read", messageID},
 		}},

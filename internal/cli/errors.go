@@ -49,6 +49,7 @@ type report struct {
 	Relay      *relayReport  `json:"relay,omitempty"`
 	RetryAfter *int64        `json:"retry_after_s"`
 	RemoteCode *string       `json:"remote_code"`
+	Reason     string        `json:"reason,omitempty"` // of this host
 	Holder     *fault.Holder `json:"holder,omitempty"`
 	Command    string        `json:"command,omitempty"`
 	ReportID   string        `json:"report_id,omitempty"`
@@ -84,6 +85,7 @@ func newReport(err error, command string) report {
 			r.RetryAfter = &e.RetryAfter
 		}
 	}
+	r.Reason = reasonOf(err)
 	r.Hint = hintFor(err, r)
 	return r
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/relayapi"
 )
@@ -74,6 +75,18 @@ func runExplain(a *app, args []string) error {
 	return a.print(explain(e))
 }
 
+// codeOfReason returns the code of the failure that has a reason of this host, and
+// any other code as it is.
+func codeOfReason(reason string) fault.Code {
+	switch reason {
+	case reasonDeniedByPolicy, delivery.ReasonDenied, delivery.ReasonApprovalExpired, delivery.ReasonBlocked, delivery.ReasonNoPermit:
+		return fault.NotPermitted
+	case delivery.ReasonNoIdentity:
+		return fault.IdentityUnavailable
+	}
+	return fault.Code(reason)
+}
+
 // explain adds the exit status of a command that ends with the code. A relay's
 // own codes arrive as relay_rejected or a transient code, whose status counts.
 func explain(e explanation) explainAnswer {
@@ -94,7 +107,7 @@ func explain(e explanation) explainAnswer {
 			r.Exit = exitTransient
 		}
 	default:
-		code := fault.Code(e.Code)
+		code := codeOfReason(e.Code)
 		r.Category, r.Retryable, r.Exit = string(code.Category()), code.Retryable(), exitOf(code)
 	}
 	return r

@@ -1,5 +1,7 @@
 package cli
 
+import "github.com/ace-toolkit/ace/core/delivery"
+
 // explanation says what a code means and what to do about it. The table is the
 // source of `ace explain`, of hints and of the manual.
 type explanation struct {
@@ -68,6 +70,12 @@ func explanations() []explanation {
 		{"rate_limited", "the relay asks to slow down", "wait as long as retry_after_s says"},
 		{"recipient_inbox_full", "the recipient's queue at the relay is full", "wait: the message is retried"},
 		{"internal_error", "the relay failed", "run it again later"},
+		{reasonDeniedByPolicy, "your own policy refuses the message, or keeps what has come in quarantine", "see the rules under [policy]: ace help config; ace quarantine list shows what came"},
+		{delivery.ReasonDenied, "you were asked about the message, and denied it: nothing of it left", "send it again if that was a mistake"},
+		{delivery.ReasonApprovalExpired, "the message waited for your approval until its time was over: nothing of it left", "send it again, and approve it in time; approval_ttl in the configuration is the time"},
+		{delivery.ReasonBlocked, "you have blocked the peer, so the message waits", "unblock the peer with ace contact unblock, or give the message up with ace outbox abandon"},
+		{delivery.ReasonNoPermit, "no valid permit of the peer is held, so the message waits for one", "nothing, where the peer renews it by itself; else run ace why PEER"},
+		{delivery.ReasonNoIdentity, "the identity has no signing key in force, so the message waits", "delegate to a new key with ace identity delegate"},
 		{codeInternal, "a bug in ace", "report it with the report id"},
 		{handlerFailed, "the command of ace listen --exec did not exit with 0", "see what it printed, and ace inbox list --unhandled; it runs again by itself"},
 		{codeDeadline, "the time of --timeout passed; what is queued is still delivered", "run ace pull later, or wait longer with --timeout"},

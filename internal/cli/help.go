@@ -148,8 +148,34 @@ later one wins key by key. An unknown key is an error.
   age = "90d"
   rows = 100000
 
+  [policy]                           # what may leave, and what is shown
+  approval_ttl = "24h"               # how long a held message waits for you
+  rules = [                          # the first that matches decides
+    { type = "ace:text:1", peer = "bob", do = "allow" },
+    { type = "ace:commerce:*", do = "ask" },
+    { peer = "@mallory@relay.example", do = "deny" },
+    { direction = "in", peer = "@mallory@relay.example", do = "deny" },
+  ]
+
   [identities.ops]                   # for one identity
   relay = "https://relay.example"    # home relay
   passphrase = { source = "file", file = "/path" }
+  policy = { rules = [] }            # in place of the one above
+
+A rule is about messages to a peer, or with direction = "in" about those of one;
+without type about every type, without peer about everybody. What no rule matches
+is allowed.
+
+  allow  lets the message through
+  ask    holds a message to a peer: it is pending_approval, and nothing of it is
+         encrypted, signed or handed to a relay before ace outbox approve. Without
+         an answer for approval_ttl it is rejected.
+  deny   refuses to queue a message to a peer. A message of a peer is kept in
+         quarantine: its sender has a receipt, and your inbox has it when ace
+         quarantine release says so.
+
+A rule with an unknown key, action or type, or about a peer whom nobody knows here
+by that name, is an error, and nothing goes out or comes in until it is corrected.
+A running ace listen goes by the file as it was when it started.
 `)
 }

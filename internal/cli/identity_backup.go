@@ -47,9 +47,8 @@ keys in it are opened, before the file gets its name.
 
 With --include store the messages and contacts are in it as well, while others may
 be at work. Left out of the copy are the seeds of prekeys, which are deleted on
-time so that past packets stay closed. What waits to be sent at that moment is
-expired in the copy and never sent again by itself: its receipt may come after the
-backup.`,
+time so that past packets stay closed. What waits in the outbox at that moment is
+expired in the copy and not attempted again: its receipt may come after the backup.`,
 		Example:           "  ace identity backup create -o alice.backup --include store",
 		ValidArgsFunction: a.complete(1, identityValues),
 	}

@@ -39,9 +39,9 @@ until then no event can be signed. That command also publishes a new descriptor
 with a new prekey before anything is received.
 
 What happened after the backup is not in it. Messages that were handled since may
-come again, so what they cause has to bear that. Messages that waited to be sent
-are expired: their outcome is unknown until a receipt comes, and sending them again
-is yours to decide. Who was blocked since is not, at this end.`,
+come again, so what they cause has to bear that. Messages that waited are expired:
+their outcome is unknown until a receipt comes, and sending them again is yours to
+decide. Who was blocked since is not, at this end.`,
 		Example: "  ace identity backup restore alice.backup",
 	}
 	f := c.Flags()

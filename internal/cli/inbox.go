@@ -41,7 +41,9 @@ func newInboxCmd(a *app) *cobra.Command {
 }
 
 const inboxLong = `List the messages you have received, newest last. Listing fetches nothing (see
-ace pull and ace listen) and changes nothing, unless --mark-read asks for it.`
+ace pull and ace listen) and changes nothing, unless --mark-read asks for it. All
+of them are in the state received; what your policy has set aside is quarantined,
+and ace quarantine shows it.`
 
 func (o *inboxOptions) addFlags(a *app, c *cobra.Command) {
 	f := c.Flags()
@@ -64,6 +66,7 @@ type messageAnswer struct {
 	From       string  `json:"from"`
 	PeerName   *string `json:"peer_name"`
 	Type       string  `json:"type"`
+	State      string  `json:"state"`
 	SentAt     int64   `json:"sent_at"`
 	ReceivedAt int64   `json:"received_at"`
 	Read       bool    `json:"read"`
@@ -79,7 +82,7 @@ type bodyUntrusted struct {
 
 func newMessageAnswer(m core.Message) messageAnswer {
 	return messageAnswer{
-		MessageID: m.MessageID, From: m.From, PeerName: orNull(m.PeerName), Type: m.Type,
+		MessageID: m.MessageID, From: m.From, PeerName: orNull(m.PeerName), Type: m.Type, State: core.StateReceived,
 		SentAt: m.SentAt, ReceivedAt: m.ReceivedAt, Read: m.Handled, Damaged: m.Damaged, Untrusted: bodyUntrusted{orNull(m.ThreadID), m.Body.Canonical()},
 	}
 }

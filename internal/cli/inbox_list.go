@@ -76,13 +76,13 @@ func (s *session) listed(ctx context.Context, messages []core.Message) (inboxLis
 type inboxList []inboxEntry
 
 func (r inboxList) text(p *page) {
-	p.head("MESSAGE", "FROM", "RECEIVED", "", "TEXT")
+	p.head("MESSAGE", "FROM", "RECEIVED", "STATE", "", "TEXT")
 	for _, m := range r {
 		mark := "new"
 		if m.Read {
 			mark = ""
 		}
-		p.row(p.messageID(m.MessageID), p.peer(m.From, m.PeerName), p.time(m.ReceivedAt), mark, m.shown(p))
+		p.row(p.messageID(m.MessageID), p.peer(m.From, m.PeerName), p.time(m.ReceivedAt), m.State, mark, m.shown(p))
 	}
 }
 

@@ -98,6 +98,7 @@ func TestJSONContract(t *testing.T) {
 	do("--as", "alice", "quarantine", "list")
 	do("--as", "alice", "quarantine", "show", "1")
 	do("--as", "alice", "quarantine", "drop", "1", "--yes")
+	s.decide(do, bob)
 
 	do("--as", "alice", "contact", "show", bob)
 	do("--as", "alice", "contact", "name", bob, "bob")
@@ -418,4 +419,25 @@ func (s *stage) say(do func(...string) string, bob string) {
 	do("--as", "bob", "find", "--all")
 	do("--as", "alice", "delegation", "withdraw", bob)
 	s.must("--as", "alice", "profile", "remove", "delegation", "--yes")
+}
+
+// decide runs the commands about what the policy keeps back.
+func (s *stage) decide(do func(...string) string, bob string) {
+	s.t.Helper()
+	s.env["ACE_CONFIG"] = s.write("policy.toml", `
+[identities.alice.policy]
+rules = [{ do = "ask" }]
+[identities.bob.policy]
+rules = [{ direction = "in", do = "deny" }]
+`)
+	defer delete(s.env, "ACE_CONFIG")
+	held := func() string { return s.must("--as", "alice", "send", bob, "held", "--jq", ".message_id") }
+	do("--as", "alice", "send", bob, "held")
+	do("--as", "alice", "outbox", "deny", held())
+	do("--as", "alice", "outbox", "approve", held())
+	s.must("--as", "bob", "pull")
+	do("--as", "bob", "quarantine", "list")
+	number := s.must("--as", "bob", "quarantine", "list", "--jq", ".[0].number")
+	do("--as", "bob", "quarantine", "show", number)
+	do("--as", "bob", "quarantine", "release", number)
 }

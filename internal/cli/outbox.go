@@ -14,13 +14,13 @@ import (
 
 func newOutboxCmd(a *app) *cobra.Command {
 	return a.group(&cobra.Command{Use: "outbox", Short: "Show what became of your messages"},
-		newOutboxListCmd(a), newOutboxShowCmd(a), newOutboxRetryCmd(a), newOutboxAbandonCmd(a), newOutboxPruneCmd(a))
+		newOutboxListCmd(a), newOutboxShowCmd(a), newOutboxApproveCmd(a), newOutboxDenyCmd(a), newOutboxRetryCmd(a), newOutboxAbandonCmd(a), newOutboxPruneCmd(a))
 }
 
 func newOutboxListCmd(a *app) *cobra.Command {
 	var state string
 	var failEmpty bool
-	c := &cobra.Command{Use: "list [--state STATE] [--fail-empty]", Short: "List the messages you have queued"}
+	c := &cobra.Command{Use: "list [--state STATE] [--fail-empty]", Short: "List the messages you have queued", Long: outboxLong}
 	c.Flags().StringVar(&state, "state", "", "only messages in this `STATE`, as queued or delivered")
 	c.Flags().BoolVar(&failEmpty, "fail-empty", false, "exit with 3 when there is none")
 	return a.leaf(c, 0, 0, []any{outgoingList{}}, func(ctx context.Context, _ []string) error {
@@ -35,9 +35,23 @@ func newOutboxShowCmd(a *app) *cobra.Command {
 	})
 }
 
+const outboxLong = `List the messages you have queued, oldest first. A message is in one of these
+states:
+
+  pending_approval  held for you: nothing of it has left
+  queued            no relay has taken it yet
+  relayed           a relay has taken it; whether it arrives is not known
+  delivered         the recipient's signed receipt says so
+  rejected          the recipient's signed receipt says so, or you did: see REASON
+  expired           its attempts ended without a receipt: the outcome is unknown
+  abandoned         the same, because you stopped them
+
+REASON is why a message does not go on, or how it ended here. Messages to one
+recipient have their first attempts in the order you queued them.`
+
 // outgoingStates lists the states that --state takes.
 func outgoingStates() []string {
-	return []string{core.StateQueued, core.StateRelayed, core.StateDelivered, core.StateRejected, core.StateExpired, core.StateAbandoned}
+	return []string{core.StatePendingApproval, core.StateQueued, core.StateRelayed, core.StateDelivered, core.StateRejected, core.StateExpired, core.StateAbandoned}
 }
 
 // outgoingAnswer is one entry of the Outbox.
@@ -56,15 +70,21 @@ type outgoingAnswer struct {
 	SettledAt     *int64  `json:"settled_at"`
 	RemoteCode    *string `json:"remote_code"`
 	LastError     *string `json:"last_error"`
+	Reason        *string `json:"reason"` // of this host
 	RequestID     *string `json:"request_id"`
+	HeldAt        *int64  `json:"held_at"`             // null for what was never held for approval
+	ApprovalEnds  *int64  `json:"approval_expires_at"` // null unless it is held now
 	// Damaged says that the stored message does not open: no attempt can succeed.
 	Damaged bool `json:"damaged"`
 }
 
 func newOutgoingAnswer(o core.Outgoing) outgoingAnswer {
+	if o.State != core.StatePendingApproval {
+		o.HeldUntil = 0
+	}
 	return outgoingAnswer{
 		MessageID: o.MessageID, To: o.To, PeerName: orNull(o.PeerName), ThreadID: orNull(o.ThreadID), Type: o.Type,
-		State: o.State, Attempts: o.Attempts, Relay: orNull(o.Relay), QueuedAt: o.QueuedAt,
+		State: o.State, Reason: orNull(o.Reason), HeldAt: timeOrNull(o.HeldAt), ApprovalEnds: timeOrNull(o.HeldUntil), Attempts: o.Attempts, Relay: orNull(o.Relay), QueuedAt: o.QueuedAt,
 		NextAttemptAt: timeOrNull(o.NextAttemptAt), ExpiresAt: timeOrNull(o.ExpiresAt), SettledAt: timeOrNull(o.SettledAt),
 		RemoteCode: orNull(o.RemoteCode), LastError: orNull(o.LastError), RequestID: orNull(o.RequestID), Damaged: o.Damaged,
 	}
@@ -76,9 +96,19 @@ func (r outgoingAnswer) text(p *page) {
 	case core.StateDelivered:
 		p.line("delivered %s to %s: the signed receipt is verified", r.MessageID, to)
 	case core.StateRejected:
+		if r.Reason != nil {
+			p.line("rejected %s to %s here: %s; nothing of it left", r.MessageID, to, *r.Reason)
+			break
+		}
 		p.line("rejected %s by %s: %s", r.MessageID, to, clean(orDash(r.RemoteCode), false))
+	case core.StatePendingApproval:
+		p.line("%s %s to %s: nothing of it has left", r.State, r.MessageID, to)
+		p.line("ace outbox approve lets it go, until %s", p.timeOr(r.ApprovalEnds))
 	case core.StateQueued, core.StateRelayed:
 		p.line("%s %s to %s", r.State, r.MessageID, to)
+		if r.Reason != nil {
+			p.line("it waits: %s", *r.Reason)
+		}
 		if r.NextAttemptAt != nil {
 			p.line("next attempt %s", p.time(*r.NextAttemptAt))
 		}
@@ -93,10 +123,21 @@ func (r outgoingAnswer) text(p *page) {
 type outgoingList []outgoingAnswer
 
 func (r outgoingList) text(p *page) {
-	p.head("MESSAGE", "TO", "STATE", "TYPE", "ATTEMPTS", "QUEUED", "NEXT ATTEMPT")
+	p.head("MESSAGE", "TO", "STATE", "TYPE", "ATTEMPTS", "QUEUED", "NEXT ATTEMPT", "REASON")
 	for _, o := range r {
-		p.row(p.messageID(o.MessageID), p.peer(o.To, o.PeerName), o.State, clean(o.Type, false), fmt.Sprint(o.Attempts), p.time(o.QueuedAt), p.timeOr(o.NextAttemptAt))
+		p.row(p.messageID(o.MessageID), p.peer(o.To, o.PeerName), o.State, clean(o.Type, false), fmt.Sprint(o.Attempts), p.time(o.QueuedAt), p.timeOr(o.NextAttemptAt), clean(o.why(), false))
 	}
+}
+
+// why is the reason that a list shows: this host's, the code of the peer, or that
+// of the last attempt.
+func (r outgoingAnswer) why() string {
+	for _, reason := range []*string{r.Reason, r.RemoteCode, r.LastError} {
+		if reason != nil {
+			return *reason
+		}
+	}
+	return "-"
 }
 
 func runOutboxList(ctx context.Context, a *app, state string, failEmpty bool) error {
@@ -139,9 +180,21 @@ func (r outgoingDetail) text(p *page) {
 	case core.StateDelivered:
 		p.row("receipt", "verified, signed by "+r.To)
 	case core.StateRejected:
-		p.row("receipt", "verified, rejected with "+clean(orDash(r.RemoteCode), false))
+		if r.Reason == nil {
+			p.row("receipt", "verified, rejected with "+clean(orDash(r.RemoteCode), false))
+		}
 	}
-	p.row("queued", p.time(r.QueuedAt))
+	if r.Reason != nil {
+		p.row("reason", *r.Reason)
+	}
+	if r.HeldAt != nil {
+		p.row("held", p.time(*r.HeldAt))
+	}
+	if r.ApprovalEnds != nil {
+		p.row("approval until", p.time(*r.ApprovalEnds))
+	} else {
+		p.row("queued", p.time(r.QueuedAt))
+	}
 	p.row("attempts", fmt.Sprint(r.Attempts))
 	if r.Relay != nil {
 		p.row("relay", *r.Relay)

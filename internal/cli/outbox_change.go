@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
@@ -33,7 +34,7 @@ func newOutboxAbandonCmd(a *app) *cobra.Command {
 		Short:             "Stop attempting messages",
 		Long: `Stop attempting messages for good. A relay may have taken one already: whether
 it arrives is then unknown, unless its receipt comes. A thread that it kept busy
-is free again.`,
+is free again. One that waits for your approval is denied.`,
 	}
 	return a.leaf(c, 1, -1, []any{outgoingAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
 		return runOutboxAbandon(ctx, a, args)
@@ -99,6 +100,9 @@ func runOutboxRetry(ctx context.Context, a *app, ids []string, all bool) error {
 		if err != nil {
 			return err
 		}
+		if out.State == core.StatePendingApproval {
+			return hintf(fault.New(fault.NotPermitted, "message %s waits for your approval", out.MessageID), "ace outbox approve %s lets it go", out.MessageID)
+		}
 		if out.SettledAt == 0 {
 			if out, err = s.attempt(ctx, out); err != nil {
 				return hintf(err, "the message stays queued: ace outbox show %s", out.MessageID)
@@ -112,7 +116,7 @@ func runOutboxRetry(ctx context.Context, a *app, ids []string, all bool) error {
 func (s *session) unsettled(ctx context.Context) (ids []string, err error) {
 	entries, err := s.Outbox(ctx)
 	for _, e := range entries {
-		if e.SettledAt == 0 {
+		if e.SettledAt == 0 && e.State != core.StatePendingApproval {
 			ids = append(ids, e.MessageID)
 		}
 	}
@@ -145,6 +149,9 @@ func runOutboxAbandon(ctx context.Context, a *app, ids []string) error {
 
 // abandonRisk says what is known of a message that is about to be abandoned.
 func abandonRisk(out core.Outgoing) string {
+	if out.State == core.StatePendingApproval {
+		return "it waits for your approval"
+	}
 	if out.State == core.StateRelayed {
 		return "a relay has it: it may still arrive"
 	}

@@ -34,6 +34,7 @@ type pullAnswer struct {
 	Dropped     int             `json:"dropped"`
 	Rejected    int             `json:"rejected"`
 	Quarantined int             `json:"quarantined"`
+	Withheld    int             `json:"withheld"` // messages, by the policy
 	Relayed     int             `json:"relayed"`
 	Held        bool            `json:"held"`
 	Retrying    bool            `json:"retrying"`
@@ -62,6 +63,9 @@ func (r pullAnswer) text(p *page) {
 	if refused := r.Rejected + r.Dropped + r.Quarantined; refused > 0 {
 		p.line("%s not taken: %d rejected, %d dropped, %d set aside", count(refused, "packet"), r.Rejected, r.Dropped, r.Quarantined)
 	}
+	if r.Withheld > 0 {
+		p.line("%s set aside by your policy: ace quarantine list", count(r.Withheld, "message"))
+	}
 	if r.Relayed > 0 {
 		p.line("%s relayed", count(r.Relayed, "queued message"))
 	}
@@ -84,11 +88,14 @@ func runPull(ctx context.Context, a *app, most int) error {
 	defer s.Close()
 	ctx, cancel := a.givenDeadline(ctx)
 	defer cancel()
-	contacts := []contactAnswer{}
+	contacts, withheld := []contactAnswer{}, 0
 	r, err := s.Pull(ctx, most, func(e core.Event) {
 		a.tellEvent(e)
 		if e.Contact != nil {
 			contacts = append(contacts, newContactAnswer(*e.Contact))
+		}
+		if e.Withheld != nil {
+			withheld++
 		}
 	})
 	if err != nil {
@@ -100,7 +107,7 @@ func runPull(ctx context.Context, a *app, most int) error {
 	}
 	return a.print(pullAnswer{
 		Fetched: r.Fetched, Messages: r.Delivered, Duplicates: r.Duplicates, Receipts: r.Receipts,
-		ContactRequests: r.ContactRequests, Contacts: contacts, Dropped: r.Dropped, Rejected: r.Rejected, Quarantined: r.Quarantined,
+		ContactRequests: r.ContactRequests, Contacts: contacts, Dropped: r.Dropped, Rejected: r.Rejected, Quarantined: r.Quarantined, Withheld: withheld,
 		Relayed: relayed, Held: r.Held, Retrying: r.Retrying,
 	})
 }
@@ -127,6 +134,8 @@ func (a *app) tellEvent(e core.Event) {
 		a.say("contact request from %s", e.Request.From)
 	case e.Contact != nil:
 		a.say("contact %s: %s", e.Contact.ACEID, newContactAnswer(*e.Contact).State)
+	case e.Withheld != nil:
+		a.say("message %s from %s set aside by the policy", e.Withheld.MessageID, e.Withheld.From)
 	case e.Dropped != nil:
 		a.say("dropped %s from %s: %s", clean(e.Dropped.MessageID, false), clean(e.Dropped.From, false), e.Dropped.Code)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -23,6 +24,7 @@ type sendOptions struct {
 	body, bodyFile     string
 	set, setFiles      []string
 	thread, requestID  string
+	opened             bool // the thread is one that nobody has named
 }
 
 func newSendCmd(a *app) *cobra.Command {
@@ -33,6 +35,11 @@ func newSendCmd(a *app) *cobra.Command {
 		Short:             "Queue a message and try to relay it",
 		Long: `Queue a message durably and try once to relay it. Exit status 0 means that it is
 queued; with --wait it means that the recipient's signed receipt has come.
+
+Where the policy asks you first (ace help config), the message is held: it is
+pending_approval, and nothing of it leaves before ace outbox approve. With the
+same --request-id for the same message, a command answers with what became of it
+the first time.
 
 TEXT "-", or no TEXT with something on standard input, takes the text from
 there, without the line break at its end.
@@ -86,23 +93,47 @@ func runSend(ctx context.Context, a *app, args []string, o sendOptions) error {
 		return err
 	}
 	return a.withPeer(ctx, a.open, (*session).other, args[0], func(ctx context.Context, s *session, peer string) error {
-		if o.connect {
-			if err := a.connectFirst(ctx, s, peer, o); err != nil {
-				return err
-			}
-		}
-		if body, err = s.refer(ctx, peer, body, o); err != nil {
-			return err
-		}
-		out, err := s.Enqueue(ctx, core.OutMessage{To: peer, Type: o.messageType, ThreadID: o.thread, Body: body, RequestID: o.requestID})
+		out, err := a.enqueue(ctx, s, peer, body, o)
 		if err != nil {
-			return err
+			return s.policyError(ctx, err)
 		}
 		if s.blocks(ctx, peer) {
-			a.warn("you have blocked the peer, so its receipt will not be taken: ace contact unblock lifts that")
+			a.warn("you have blocked the peer, so that nothing goes out to it: ace contact unblock lifts that")
 		}
 		return a.attemptAndWait(ctx, s, out, o)
 	})
+}
+
+// enqueue queues the message. One that the policy denies does not even ask for
+// contact, and one that was queued with the same --request-id is completed as it
+// was then.
+func (a *app) enqueue(ctx context.Context, s *session, peer string, body wire.Value, o sendOptions) (core.Outgoing, error) {
+	earlier, again, err := s.Requested(ctx, peer, o.requestID)
+	if err != nil {
+		return core.Outgoing{}, err
+	}
+	if again {
+		body = o.repeats(earlier, body)
+	} else if body, err = a.readyToSend(ctx, s, peer, body, o); err != nil {
+		return core.Outgoing{}, err
+	}
+	return s.Enqueue(ctx, core.OutMessage{To: peer, Type: o.messageType, ThreadID: o.thread, Body: body, RequestID: o.requestID})
+}
+
+// readyToSend asks the policy, and for contact, and returns the body of the message.
+func (a *app) readyToSend(ctx context.Context, s *session, peer string, body wire.Value, o sendOptions) (wire.Value, error) {
+	if err := s.CheckPolicy(ctx); err != nil {
+		return body, err
+	}
+	if err := s.MaySend(ctx, peer, o.messageType); err != nil {
+		return body, err
+	}
+	if o.connect {
+		if err := a.connectFirst(ctx, s, peer, o); err != nil {
+			return body, err
+		}
+	}
+	return s.refer(ctx, peer, body, o)
 }
 
 // connectFirst makes sure that the peer has given a permit.
@@ -146,10 +177,14 @@ func (a *app) attemptAndWait(ctx context.Context, s *session, out core.Outgoing,
 	return waitErr
 }
 
-// attempt makes one attempt. It returns the entry as it is afterwards even if
-// the attempt failed.
+// attempt makes one attempt, when it is the message's turn. It returns the entry as
+// it is afterwards even if the attempt failed.
 func (s *session) attempt(ctx context.Context, out core.Outgoing) (core.Outgoing, error) {
 	_, failed := s.Attempt(ctx, out.MessageID)
+	for until := time.Now().Add(turnPatience); errors.Is(failed, delivery.ErrNotItsTurn) && ctx.Err() == nil && time.Now().Before(until); {
+		time.Sleep(turnInterval)
+		_, failed = s.Attempt(ctx, out.MessageID)
+	}
 	now, err := s.OutboxEntry(context.WithoutCancel(ctx), out.MessageID)
 	if err != nil {
 		return out, errors.Join(failed, err)
@@ -157,10 +192,18 @@ func (s *session) attempt(ctx context.Context, out core.Outgoing) (core.Outgoing
 	return now, failed
 }
 
+// turnPatience is how long a message waits for the attempt that another process
+// makes of one before it, and turnInterval how often it looks. Most take no longer
+// than one exchange with a relay; the attempts of a listener come later anyway.
+const (
+	turnPatience = 10 * time.Second
+	turnInterval = 20 * time.Millisecond
+)
+
 // awaitOutgoing receives until the message has come as far as wanted, making
 // the attempts that fall due meanwhile.
 func (s *session) awaitOutgoing(ctx context.Context, out core.Outgoing, wanted string) (core.Outgoing, error) {
-	if wanted == core.StateRelayed && out.State != core.StateQueued {
+	if wanted == core.StateRelayed && out.State != core.StateQueued && out.State != core.StatePendingApproval {
 		return out, outcome(out)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -175,7 +218,10 @@ func (s *session) awaitOutgoing(ctx context.Context, out core.Outgoing, wanted s
 		out = now
 		return out.SettledAt != 0 || wanted == core.StateRelayed && out.State == core.StateRelayed, nil
 	})
-	if err != nil {
+	switch {
+	case err != nil && out.State == core.StatePendingApproval:
+		return out, hintf(err, "the message waits for your approval: ace outbox approve %s", out.MessageID)
+	case err != nil:
 		return out, hintf(err, "the message is queued and its attempts go on: ace outbox show %s", out.MessageID)
 	}
 	return out, outcome(out)
@@ -206,9 +252,12 @@ func (s *session) retryWhenDue(ctx context.Context, messageID string) <-chan str
 // outcome is the error of a message that did not arrive.
 func outcome(out core.Outgoing) error {
 	switch out.State {
-	case core.StateQueued, core.StateRelayed, core.StateDelivered:
+	case core.StatePendingApproval, core.StateQueued, core.StateRelayed, core.StateDelivered:
 		return nil
 	case core.StateRejected:
+		if out.Reason != "" {
+			return fault.New(fault.NotPermitted, "the message never left: %s", out.Reason)
+		}
 		e := fault.New(fault.DeliveryRejected, "the peer rejected the message: %q", out.RemoteCode)
 		e.Remote = out.RemoteCode
 		return e

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/profile/commerce"
 	"github.com/ace-toolkit/ace/core/suite"
@@ -36,8 +37,25 @@ func (o *sendOptions) checkThread() error {
 	case o.messageType != commerce.RFQ:
 		return hintf(usagef("%s belongs to a thread: give --thread", shortType(o.messageType)), "ace thread list shows them")
 	}
-	o.thread = suite.NewMessageID()
+	o.thread, o.opened = suite.NewMessageID(), true
 	return nil
+}
+
+// repeats completes a message as the one was that was queued with the same
+// --request-id: the thread that an rfq opened, and the reference that was added.
+func (o *sendOptions) repeats(earlier core.Outgoing, body wire.Value) wire.Value {
+	if o.opened && earlier.Type == o.messageType {
+		o.thread = earlier.ThreadID
+	}
+	if !isCommerce(o.messageType) || o.body != "" || o.bodyFile != "" || earlier.Type != o.messageType {
+		return body
+	}
+	member, _ := commerce.Reference(o.messageType, profile.Thread{})
+	held, has := earlier.Body.Get(member)
+	if _, set := body.Get(member); set || !has {
+		return body
+	}
+	return body.With(member, held)
 }
 
 // refer adds the reference to an earlier message of the thread that a commerce

@@ -22,6 +22,8 @@ type session struct {
 	unlocked *keystore.Unlocked
 	relay    string // "" for none yet
 	now      func() int64
+
+	policyOrigin string // where the rules of the policy stand, "" without any
 }
 
 // open opens the identity to act as, for a command that needs its relay.
@@ -102,6 +104,10 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 	if err != nil {
 		return nil, fault.Wrap(fault.StorageFailed, err)
 	}
+	rules, origin, err := a.policyOf(id)
+	if err != nil {
+		return nil, err
+	}
 	unlocked, err := id.store.Unlock(pass, a.io.Now())
 	if err != nil {
 		return nil, a.wrongPassphrase(id, err, pass)
@@ -116,6 +122,7 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		Relay:     relay,
 		Profiles:  profiles,
 		Accept:    a.acceptRules(id),
+		Policy:    rules,
 		Card:      id.settings.cardRecord(),
 		Ext:       ext,
 		Loopback:  a.loopback(id),
@@ -132,7 +139,7 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 		return nil, err
 	}
 	a.traceOpened(id, relay)
-	s := &session{Endpoint: endpoint, app: a, id: id, unlocked: unlocked, relay: relay, now: a.io.Now}
+	s := &session{Endpoint: endpoint, app: a, id: id, unlocked: unlocked, relay: relay, now: a.io.Now, policyOrigin: origin}
 	if err := a.nameEcho(ctx, s); err != nil {
 		s.Close()
 		return nil, err
