@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 
 	"github.com/ace-toolkit/ace/core/admission"
@@ -45,7 +44,7 @@ type attempt struct {
 // of one ahead ([ErrNotItsTurn]), not_permitted, identity_unavailable, and those
 // of lookups and relays.
 func (n *Node) Attempt(ctx context.Context, messageID string, now int64) (store.OutboxEntry, error) {
-	entry, claimed, err := n.takeTurn(ctx, messageID, now, math.MaxInt64)
+	entry, claimed, err := n.takeTurn(ctx, messageID, now, anyTime)
 	if err != nil || !claimed {
 		return entry, err
 	}
@@ -56,7 +55,7 @@ func (n *Node) Attempt(ctx context.Context, messageID string, now int64) (store.
 // relay took it. One that is not due any more is left alone: another process has
 // made the attempt since it was listed.
 func (n *Node) AttemptDue(ctx context.Context, messageID string, now int64) (taken bool, err error) {
-	entry, claimed, err := n.takeTurn(ctx, messageID, now, now)
+	entry, claimed, err := n.takeTurn(ctx, messageID, now, func(e store.OutboxEntry) bool { return e.NextAttemptAt <= now })
 	if err != nil || !claimed {
 		return false, err
 	}
@@ -84,19 +83,24 @@ func (n *Node) attemptClaimed(ctx context.Context, entry store.OutboxEntry, now 
 	return entry, failure
 }
 
-// claim takes a pending message that is due by then for one attempt, and reports
-// whether it did. It does not while another one is ahead, whose ID it returns.
-func (n *Node) claim(ctx context.Context, messageID string, now, by int64) (entry store.OutboxEntry, claimed bool, ahead string, err error) {
+// due says which of the pending messages an attempt is wanted of.
+type due func(store.OutboxEntry) bool
+
+func anyTime(store.OutboxEntry) bool { return true }
+
+// claim takes a pending message that is due for one attempt, and reports whether
+// it did. It does not while another one is ahead, whose ID it returns.
+func (n *Node) claim(ctx context.Context, messageID string, now int64, is due) (entry store.OutboxEntry, claimed bool, ahead string, err error) {
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
 		if entry, err = findEntry(tx, messageID); err != nil {
 			return err
 		}
-		if ahead, err = messageAhead(tx, entry, by); err != nil || ahead != "" {
+		if ahead, err = messageAhead(tx, entry, is); err != nil || ahead != "" {
 			return err
 		}
 		switch {
 		case expire(&entry, now):
-		case entry.State != store.Pending || entry.NextAttemptAt > by:
+		case entry.State != store.Pending || !is(entry):
 			return nil
 		case entry.ClaimedUntil > now && entry.ClaimedUntil <= now+claimSeconds: // a clock set back claims nothing
 			return fault.New(fault.LockBusy, "another process is attempting to deliver %s; should it have died, others may in %d s", messageID, entry.ClaimedUntil-now)

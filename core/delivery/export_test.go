@@ -53,5 +53,10 @@ func (n *Node) TestOnlyReceiveCandidate(ctx context.Context, raw wire.Value, now
 	return in.finish(ctx, in.receiveCandidate(ctx))
 }
 
+// TestOnlyAttemptAhead makes the first attempt of a message for another one.
+func (n *Node) TestOnlyAttemptAhead(ctx context.Context, messageID string, now int64) error {
+	return n.attemptAhead(ctx, messageID, now)
+}
+
 // TestOnlyKELs is the node's memory of verified logs.
 func (n *Node) TestOnlyKELs() *kel.Cache { return n.verify.KELs }

@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
@@ -17,22 +16,26 @@ var ErrNotItsTurn = errors.New("a message queued before has its first attempt no
 // takeTurn claims a message for an attempt, behind the first attempts of those
 // that were queued for the same peer before. The relay then gets the messages of
 // one peer in their order as far as it takes each when it is first offered; a
-// retry holds up nobody. What those attempts fail with is in their entries.
-func (n *Node) takeTurn(ctx context.Context, messageID string, now, by int64) (store.OutboxEntry, bool, error) {
+// retry holds up nobody. What those attempts fail with is in their entries. A
+// message whose first attempt another process makes meanwhile is left alone: the
+// second one has its time.
+func (n *Node) takeTurn(ctx context.Context, messageID string, now int64, is due) (store.OutboxEntry, bool, error) {
 	for {
-		entry, claimed, ahead, err := n.claim(ctx, messageID, now, by)
+		entry, claimed, ahead, err := n.claim(ctx, messageID, now, is)
 		if err != nil || ahead == "" {
 			return entry, claimed, err
 		}
 		if err := n.attemptAhead(ctx, ahead, now); err != nil {
 			return entry, false, err
 		}
+		is = isFirst
 	}
 }
 
-// attemptAhead makes the first attempt of a message that another one waits for.
+// attemptAhead makes the first attempt of a message that another one waits for,
+// unless somebody has made it since: a second one has its time.
 func (n *Node) attemptAhead(ctx context.Context, messageID string, now int64) error {
-	entry, claimed, _, err := n.claim(ctx, messageID, now, math.MaxInt64) // nothing is ahead of the first
+	entry, claimed, _, err := n.claim(ctx, messageID, now, isFirst) // nothing is ahead of it
 	if errors.Is(err, fault.LockBusy) {
 		return fault.Wrapf(fault.LockBusy, ErrNotItsTurn, "message %s", messageID)
 	}
@@ -46,10 +49,12 @@ func (n *Node) attemptAhead(ctx context.Context, messageID string, now int64) er
 	return nil
 }
 
+func isFirst(e store.OutboxEntry) bool { return e.Attempts == 0 }
+
 // messageAhead returns the message whose first attempt has to be made before that
 // of an entry that is due, "" for none.
-func messageAhead(tx *store.Tx, e store.OutboxEntry, by int64) (string, error) {
-	if e.State != store.Pending || e.Attempts > 0 || e.NextAttemptAt > by {
+func messageAhead(tx *store.Tx, e store.OutboxEntry, is due) (string, error) {
+	if e.State != store.Pending || e.Attempts > 0 || !is(e) {
 		return "", nil
 	}
 	return tx.OutboxAhead(e.Peer, e.MessageID)

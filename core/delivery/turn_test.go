@@ -87,6 +87,17 @@ func TestTurnOfAnotherProcess(t *testing.T) {
 	}
 }
 
+// The simulation let a message be attempted twice at once: a process that waited for
+// its first attempt made the second one right behind that of another process.
+func TestAttemptAheadIsTheFirst(t *testing.T) {
+	w, alice, bob := friends(t)
+	a := bob.send(alice, "a")
+	n := len(w.posted)
+	if err := bob.node.TestOnlyAttemptAhead(t.Context(), a.MessageID, w.now); err != nil || len(w.posted) != n {
+		t.Errorf("posted %v: %v", w.postedSince(n), err)
+	}
+}
+
 func (e *endpoint) entryIn(tx *store.Tx, messageID string) store.OutboxEntry {
 	e.t.Helper()
 	entry, ok, err := tx.Outbox(messageID)

@@ -21,7 +21,7 @@ func TestUpkeepReadsOnlyWhatIsDue(t *testing.T) {
 	defer s.Close()
 	for query, index := range map[string]string{
 		selectUnsettled: "block_settled", selectDueContacts: "contact_permit", deleteContacts: "contact_expiry", deleteOutbox: "outbox_settled",
-		selectStarted: "outbox_started", selectPending: "outbox_due",
+		selectStarted: "outbox_started", selectPending: "outbox_due", selectHeld: "outbox_held",
 	} {
 		found := false
 		for _, step := range plan(t, s, query) {

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
@@ -266,6 +268,9 @@ func (h *host) enqueue(m core.OutMessage) error {
 	h.w.count("accepted")
 	if h.w.chance(0.8) {
 		_, err = h.endpoint.Attempt(h.w.ctx, out.MessageID)
+		if errors.Is(err, delivery.ErrNotItsTurn) {
+			return nil // another process makes the attempt before it, or died in that
+		}
 		h.expect("attempt", err, fault.UnknownPeer) // its descriptor has expired
 	}
 	return nil

@@ -123,6 +123,7 @@ type sending struct {
 	packet  *packet.Packet
 	permit  *admission.Permit // nil without
 	entry   store.OutboxEntry // zero for receipts and contact packets
+	ahead   string            // ID of the message that has its first attempt before, "" for none
 	peer    *descriptor.PublishedAgent
 	held    store.HeldPrekey
 	pinned  string // digest of the last pinned event
@@ -182,6 +183,9 @@ func (s *sending) load(tx *store.Tx) error {
 	to := s.packet.To
 	var err error
 	if s.entry, _, err = tx.Outbox(s.packet.MessageID); err != nil {
+		return err
+	}
+	if s.ahead, err = tx.OutboxAhead(to, s.entry.MessageID); err != nil {
 		return err
 	}
 	raw, err := tx.Descriptor(to)
@@ -266,6 +270,10 @@ func (s *sending) checkAttempt() {
 		s.violate("an expired message is not sent", "06#outbox-sender", "first attempt at %d", e.FirstAttemptAt)
 	case now < e.NextAttemptAt:
 		s.violate("a retry waits for its time", "06#outbox-sender", "%d s early", e.NextAttemptAt-now)
+	case e.Attempts == 0 && s.ahead != "":
+		s.violate("first attempts are made in order", "06#outbox-sender", "%s was queued before", s.ahead)
+	case s.state == "blocked" && !s.h.raced:
+		s.violate("nothing goes to a blocked peer", "05#blocks", "attempt %d", e.Attempts+1)
 	case s.h.posting[e.MessageID]:
 		s.violate("one attempt at a time", "06#outbox-sender", "another one is under way")
 	case e.ClaimedUntil <= now:
