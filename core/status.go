@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
@@ -34,6 +35,7 @@ type Status struct {
 	Contact           string
 	Unhandled         int
 	OutboxPending     int
+	Held              int // messages that wait for their owner
 	Requests          int
 	Withdrawn         bool // the owner has unregistered the identity
 	UnconfirmedBlocks int  // decisions that the relay has not answered yet
@@ -73,6 +75,15 @@ func (s *Status) count(tx *store.Tx, state *kel.State, now int64) error {
 	s.Unhandled = int(unhandled)
 	if s.OutboxPending, err = tx.CountPending(); err != nil {
 		return err
+	}
+	held, err := tx.OutboxHeld(math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	for _, e := range held {
+		if now < e.HeldUntil {
+			s.Held++
+		}
 	}
 	requests, err := tx.RequestHeads(now - wire.ContactRequestTTLSeconds)
 	if err != nil {

@@ -52,6 +52,9 @@ func TestQuarantineNumbers(t *testing.T) {
 		if has, err := tx.HasWithheld("q", "m"); has || err != nil {
 			t.Errorf("that of another: %v", err)
 		}
+		if any, err := tx.HasHistory(); !any || err != nil {
+			t.Errorf("what is withheld was taken in: %v", err)
+		}
 		found, err := tx.DropQuarantined(packets[1].ID)
 		if !found || err != nil {
 			t.Errorf("drop: %v", err)

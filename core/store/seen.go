@@ -18,7 +18,7 @@ func (tx *Tx) SetSeenHorizon(h int64) error { return tx.setCounter("seen_horizon
 // HasHistory reports whether any packet was ever taken in.
 func (tx *Tx) HasHistory() (bool, error) {
 	var one int
-	return tx.get("SELECT 1 WHERE EXISTS (SELECT 1 FROM seen) OR EXISTS (SELECT 1 FROM message)", nil, &one)
+	return tx.get("SELECT 1 WHERE EXISTS (SELECT 1 FROM seen) OR EXISTS (SELECT 1 FROM message) OR EXISTS (SELECT 1 FROM withheld)", nil, &one)
 }
 
 // HasSeen reports whether the message is in the seen store.

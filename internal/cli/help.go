@@ -164,7 +164,7 @@ later one wins key by key. An unknown key is an error.
 
 A rule is about messages to a peer, or with direction = "in" about those of one;
 without type about every type, without peer about everybody. What no rule matches
-is allowed.
+is allowed. Rules judge a message when it is queued or comes, not later.
 
   allow  lets the message through
   ask    holds a message to a peer: it is pending_approval, and nothing of it is

@@ -75,18 +75,18 @@ const (
 // denies. What only one of them has is null for the other; what a packet states is
 // untrusted, and null where it does not decode.
 type quarantineLine struct {
-	Number    int64            `json:"number"`
-	Kind      string           `json:"kind"`
-	State     string           `json:"state"`
-	StreamID  *string          `json:"stream_id"`
-	Code      string           `json:"code"`
-	At        int64            `json:"at"`
-	Bytes     int              `json:"bytes"`
-	MessageID *string          `json:"message_id"`
-	From      *string          `json:"from"`
-	PeerName  *string          `json:"peer_name"`
-	Type      *string          `json:"type"`
-	SentAt    *int64           `json:"sent_at"`
+	Number    int64   `json:"number"`
+	Kind      string  `json:"kind"`
+	State     string  `json:"state"`
+	StreamID  *string `json:"stream_id"`
+	Code      string  `json:"code"`
+	At        int64   `json:"at"`
+	Bytes     int     `json:"bytes"`
+	MessageID *string `json:"message_id"`
+	From      *string `json:"from"`
+	PeerName  *string `json:"peer_name"`
+	Type      *string `json:"type"`
+	SentAt    *int64  `json:"sent_at"`
 	// Damaged says that the stored body of a message does not open.
 	Damaged   bool             `json:"damaged"`
 	Untrusted quarantineStated `json:"untrusted"`

@@ -35,6 +35,7 @@ type statusAnswer struct {
 	Unread              int      `json:"unread"`
 	OutboxPending       int      `json:"outbox_pending"`
 	ContactRequests     int      `json:"contact_requests"`
+	ApprovalsPending    int      `json:"approvals_pending"`
 	Warnings            []string `json:"warnings"`
 }
 
@@ -61,6 +62,9 @@ func (r statusAnswer) text(p *page) {
 	p.row("unread", fmt.Sprint(r.Unread))
 	p.row("outbox pending", fmt.Sprint(r.OutboxPending))
 	p.row("contact requests", fmt.Sprint(r.ContactRequests))
+	if r.ApprovalsPending > 0 {
+		p.row("waiting for approval", fmt.Sprint(r.ApprovalsPending))
+	}
 	for _, w := range r.Warnings {
 		p.row("warning", clean(w, false))
 	}
@@ -82,7 +86,7 @@ func runStatus(ctx context.Context, a *app, offline bool) error {
 	answer := statusAnswer{
 		Name: s.id.name, ACEID: st.ACEID, KELSeq: st.KELSeq, KeyExpiresAt: timeOrNull(st.UsableUntil), Relay: orNull(st.Relay),
 		DescriptorExpiresAt: timeOrNull(st.DescriptorExpires), Handle: orNull(handleAddress(s.id.settings.Handle, s.relay)), Contact: st.Contact, Dev: s.id.settings.Dev,
-		Unread: st.Unhandled, OutboxPending: st.OutboxPending, ContactRequests: st.Requests,
+		Unread: st.Unhandled, OutboxPending: st.OutboxPending, ContactRequests: st.Requests, ApprovalsPending: st.Held,
 		Warnings: append(append([]string{}, st.Warnings...), s.warnings()...),
 	}
 	if !offline {
