@@ -58,7 +58,9 @@ func (r *relay) serve(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	config := r.config
-	config.PublicURL = r.url
+	if config.PublicURL == "" { // else it stands behind something
+		config.PublicURL = r.url
+	}
 	server, err := relaysvc.New(config)
 	if err != nil {
 		t.Fatal(err)

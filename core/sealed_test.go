@@ -81,10 +81,10 @@ func TestNothingWrittenIsInTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKinds(t, bob.pull(), core.EventContact)
+	bob.send(alice, "words-that-went")
 	if _, err := bob.Enqueue(t.Context(), core.OutMessage{To: alice.ACEID(), Body: profile.TextBody("words-that-wait")}); err != nil {
 		t.Fatal(err)
 	}
-	bob.send(alice, "words-that-went")
 	check("sent", "note-of-bob", "words-that-wait", "words-that-went")
 	wantKinds(t, alice.pull(), core.EventMessage)
 	wantKinds(t, bob.pull(), core.EventReceipt)
