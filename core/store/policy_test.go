@@ -117,7 +117,7 @@ func TestQuarantineNumbersGoOn(t *testing.T) {
 	for _, statement := range []string{
 		fmt.Sprintf("PRAGMA user_version = %d", at), "INSERT INTO quarantine (stream_id, packet, code, at) VALUES ('1-0', x'7b7d', 'c', 1), ('2-0', x'7b7d', 'c', 1)",
 		"DELETE FROM quarantine WHERE seq = 2",
-		"INSERT INTO outbox (message_id, peer, content, type, thread_id, request_id, created_at, state, next_attempt_at) VALUES ('m', 'p', x'7b7d', 't', '', '', 1, 'pending', 1)",
+		"INSERT INTO outbox (message_id, peer, sealed, type, thread_id, request_id, created_at, state, next_attempt_at) VALUES ('m', 'p', x'7b7d', 't', '', '', 1, 'pending', 1)",
 	} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
