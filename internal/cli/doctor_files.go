@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ace-toolkit/ace/core/ownerfile"
 	"github.com/ace-toolkit/ace/keystore"
 )
 
@@ -127,6 +128,7 @@ func (c *checkup) examineLeftovers(context.Context) {
 	for _, path := range unfinished {
 		c.examineUnfinished(path)
 	}
+	c.examineScratch()
 	if c.name != "" && keystore.Interrupted(c.identityDir(c.name)) {
 		c.add(severityNotice, "change_interrupted", "A change of the keys of %s was not brought to its end. The next command does that.", c.name).
 			command(c.ace("identity show"))
@@ -134,6 +136,27 @@ func (c *checkup) examineLeftovers(context.Context) {
 	if len(c.found) == before {
 		c.ok("leftovers", "No interrupted command has left anything.")
 	}
+}
+
+// examineScratch looks for the folder of a backup that was killed, which may hold
+// messages in the clear.
+func (c *checkup) examineScratch() {
+	dir := filepath.Join(c.dataDir(), ".scratch")
+	if _, err := os.Lstat(dir); err != nil {
+		return
+	}
+	if _, held, err := ownerfile.Held(dir + ".lock"); held || err != nil {
+		return // a backup is under way
+	}
+	c.add(severityWarning, "scratch", "%s was left by a backup that was killed, and may hold a copy of the store.", dir).
+		command("rm -r " + shellQuote(dir)).
+		safely(func() error {
+			_, remove, err := c.scratch() // takes the lock, and what was left away
+			if err == nil {
+				remove()
+			}
+			return err
+		})
 }
 
 func (c *checkup) examineTemporary(path string, e fs.DirEntry) {

@@ -48,6 +48,10 @@ func TestDoctorOfFiles(t *testing.T) {
 			left(s, filepath.Join(dir, "root.key"))
 			must(s.t, os.Chtimes(dir, old, old))
 		}},
+		{name: "scratch", code: "scratch", severity: severityWarning, fixes: true, make: func(s *stage) {
+			must(s.t, os.Mkdir(filepath.Join(home(s), ".scratch"), 0o700))
+			left(s, filepath.Join(home(s), ".scratch", "store.db"))
+		}},
 		{name: "change", code: "change_interrupted", severity: severityNotice, make: func(s *stage) { must(s.t, os.Mkdir(s.at("change.new"), 0o700)) }},
 	})
 }
@@ -98,6 +102,12 @@ func TestDoctorOfLocks(t *testing.T) {
 	if s.examine().has("locks", severityOK) == nil {
 		t.Error("a lock is held after its release")
 	}
+	handlers, err := ownerfile.Acquire(s.at("store.db-handlers.lock"), "ace listen", 1)
+	must(t, err)
+	if s.examine().has("lock", severityOK) == nil {
+		t.Error("nothing is said of the lock for handlers")
+	}
+	must(t, handlers.Release())
 	// One that was killed has left its name, and the next one removes that.
 	must(t, os.WriteFile(path, foreign, 0o600))
 	if s.examine().has("lock_left", severityNotice) == nil {

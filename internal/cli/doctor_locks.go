@@ -11,11 +11,15 @@ import (
 // examineLocks tells who holds what only one process may have.
 func (c *checkup) examineLocks(context.Context) {
 	before := len(c.found)
-	locks := []struct{ what, path string }{{"the making of identities", filepath.Join(c.identitiesDir(), ".create.lock")}}
+	type lock struct{ what, path string }
+	locks := []lock{
+		{"the making of identities", filepath.Join(c.identitiesDir(), ".create.lock")},
+		{"backups", filepath.Join(c.dataDir(), ".scratch.lock")},
+	}
 	if c.name != "" {
 		dir := c.identityDir(c.name)
-		locks = append(locks, struct{ what, path string }{"changes of " + c.name, filepath.Join(dir, "identity.lock")},
-			struct{ what, path string }{"receiving", filepath.Join(dir, storeFile+"-receive.lock")})
+		locks = append(locks, lock{"changes of " + c.name, filepath.Join(dir, "identity.lock")},
+			lock{"receiving", filepath.Join(dir, storeFile+"-receive.lock")}, lock{"handlers", filepath.Join(dir, storeFile+"-handlers.lock")})
 	}
 	for _, l := range locks {
 		c.examineLock(l.what, l.path)
