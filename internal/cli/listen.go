@@ -13,7 +13,6 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
-	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/internal/failpoint"
 	"github.com/ace-toolkit/ace/internal/handler"
 	"github.com/ace-toolkit/ace/keystore"
@@ -64,61 +63,6 @@ its time is over, and SIGKILL 5 s later. What it prints goes to standard error,
 	}
 	c.AddCommand(newListenUnitCmd(a))
 	return a.leaf(c, 0, -1, listenEvents(), run)
-}
-
-type listenOptions struct {
-	once, noMaintain, forever bool
-	idleExit                  time.Duration
-	poll                      int
-	types                     []string
-	handlerOptions
-}
-
-func (o *listenOptions) addFlags(c *cobra.Command) {
-	f := c.Flags()
-	f.BoolVar(&o.once, "once", false, "end after the first message, or with --exec after the first run")
-	f.BoolVar(&o.noMaintain, "no-maintain", false, "leave it to ace maintain to stay in reach")
-	f.BoolVar(&o.forever, "forever", false, "begin again where ten connections in a row have failed")
-	durationVar(f, &o.idleExit, "idle-exit", 0, "end when nothing came for so `LONG` and no command runs")
-	f.IntVar(&o.poll, "poll", 0, "ask every `SECONDS` in place of a stream, where a proxy holds streams up")
-	f.StringSliceVar(&o.types, "types", nil, "only messages of these `TYPES`; others are received all the same")
-	o.handlerOptions.addFlags(c)
-}
-
-// check checks the options, and the command of --exec, before anything is opened.
-func (o *listenOptions) check(a *app, args []string, dash int) error {
-	switch {
-	case o.idleExit < 0:
-		return usagef("--idle-exit is not negative")
-	case o.poll < 0 || o.poll > wire.OfflineWindowSeconds:
-		return usagef("--poll is 1 to %d seconds", wire.OfflineWindowSeconds)
-	case o.once && o.idleExit > 0:
-		return usagef("--once and --idle-exit exclude each other")
-	}
-	var err error
-	if o.types, err = a.messageTypes(o.types); err != nil {
-		return err
-	}
-	return o.handlerOptions.check(args, dash)
-}
-
-// messageTypes returns the types that the identity knows by names, short or whole.
-func (a *app) messageTypes(names []string) (types []string, err error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	_, known, err := a.vocabulary()
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		msg, ok := known.messageType(name)
-		if !ok {
-			return nil, hintf(usagef("--types: %q is no type that the identity knows", name), "ace profile list shows the profiles, ace profile show their types")
-		}
-		types = append(types, msg.Type)
-	}
-	return types, nil
 }
 
 // The events of ace listen --json.
@@ -255,23 +199,14 @@ func runListen(ctx context.Context, a *app, o listenOptions) error {
 	defer l.daemon.watch(listening, l.responds)()
 	for {
 		err = l.listen(listening, s)
-		switch {
-		case errors.Is(err, keystore.ErrReplaced):
-			s.Close()
-			l.replaced = true
-			l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", Reason: err.Error()}})
-			if s, err = a.open(ctx); err != nil {
-				return a.streamError(err)
-			}
-		case o.forever && listening.Err() == nil && fault.CodeOf(err).Category() == fault.Transient:
-			l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: foreverSeconds, Reason: err.Error()}})
-			select {
-			case <-time.After(foreverSeconds * failpoint.Second()):
-			case <-listening.Done():
-			}
-		default:
-			s.Close()
+		s.Close()
+		if !errors.Is(err, keystore.ErrReplaced) {
 			return l.end(ctx, errors.Join(l.failed, err))
+		}
+		l.replaced = true
+		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", Reason: err.Error()}})
+		if s, err = a.open(ctx); err != nil {
+			return a.streamError(err)
 		}
 	}
 }
@@ -300,15 +235,31 @@ func (l *listener) listen(ctx context.Context, s *session) error {
 			stop()
 		}
 	})
-	var err error
-	if l.o.poll > 0 {
-		err = s.Poll(ctx, int64(l.o.poll), l.on)
-	} else {
-		err = s.Listen(ctx, l.on)
-	}
+	err := l.receive(ctx, s)
 	stop()
 	tasks.Wait()
 	return errors.Join(err, handling)
+}
+
+// receive receives until ctx ends or receiving fails, with --forever for good. The
+// commands go on meanwhile.
+func (l *listener) receive(ctx context.Context, s *session) (err error) {
+	for {
+		if l.o.poll > 0 {
+			err = s.Poll(ctx, int64(l.o.poll), l.on)
+		} else {
+			err = s.Listen(ctx, l.on)
+		}
+		if !l.o.forever || ctx.Err() != nil || fault.CodeOf(err).Category() != fault.Transient {
+			return err
+		}
+		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: foreverSeconds, Reason: err.Error()}})
+		select {
+		case <-time.After(foreverSeconds * failpoint.Second()):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func (l *listener) use(s *session) {
