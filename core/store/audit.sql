@@ -1,4 +1,4 @@
--- Schema 6: what an endpoint decided, and what it knows of each attempt.
+-- Schema 7: what an endpoint decided, and what it knows of each attempt.
 
 -- The audit log, as before with the events of package audit and what they tell:
 -- '' and 0 where a member does not apply.

@@ -133,7 +133,7 @@ func TestAuditEndsByAge(t *testing.T) {
 	}
 }
 
-// What was noted before schema 6 is an event of today's vocabulary.
+// What was noted before schema 7 is an event of today's vocabulary.
 func TestSchema3KeepsTheAuditLog(t *testing.T) {
 	path := unpackSchema3(t)
 	db, err := sql.Open("sqlite", path)
