@@ -91,7 +91,11 @@ func (e *Endpoint) Withheld(ctx context.Context) (list []Withheld, err error) {
 // Release puts a message that was set aside into the inbox. Code:
 // invalid_argument when none has the number.
 func (e *Endpoint) Release(ctx context.Context, number int64) (m Message, err error) {
-	released, err := e.node.Release(ctx, number)
+	now, err := e.now()
+	if err != nil {
+		return m, err
+	}
+	released, err := e.node.Release(ctx, number, now)
 	if err != nil {
 		return m, err
 	}
@@ -106,12 +110,19 @@ func (e *Endpoint) Release(ctx context.Context, number int64) (m Message, err er
 // DropWithheld removes a message that was set aside, for good. Code:
 // invalid_argument when none has the number.
 func (e *Endpoint) DropWithheld(ctx context.Context, number int64) error {
+	now, err := e.now()
+	if err != nil {
+		return err
+	}
 	return e.store.Update(ctx, func(tx *store.Tx) error {
 		found, err := tx.DropWithheld(number)
 		if err == nil && !found {
 			err = fault.New(fault.InvalidArgument, "no message in quarantine has the number %d", number)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.AddAudit(store.Audit{At: now, Event: audit.QuarantineDropped, Count: 1})
 	})
 }
 

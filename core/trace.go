@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ace-toolkit/ace/core/audit"
+	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 )
@@ -26,6 +27,7 @@ type Trace struct {
 // The names of trace events. Beside them are those of the audit log.
 const (
 	TraceQueued   = "queued"
+	TraceHeld     = "held"             // for the approval of the owner, before it was queued
 	TraceAttempt  = "attempt"          // Attempt, and what it came to
 	TraceOmitted  = "attempts_omitted" // Count of them are not kept
 	TraceSigned   = "signed"           // the peer's clock says when
@@ -33,7 +35,8 @@ const (
 )
 
 // TraceEvent is one thing that happened to a message. Beside its own names an
-// event has one of the audit log, or the state in which an outgoing message ended.
+// event has one of the audit log, the state in which an outgoing message ended, or
+// the reason why it did not leave.
 type TraceEvent struct {
 	At         int64
 	Event      string
@@ -114,7 +117,13 @@ func (t *tracer) gather(id, from string) error {
 
 func (t *tracer) addOutgoing(e store.OutboxEntry) error {
 	trace := &Trace{MessageID: e.MessageID, Outgoing: true, Peer: e.Peer, Type: e.Type, State: stateOf(e)}
-	trace.Events = []TraceEvent{{At: e.CreatedAt, Event: TraceQueued}}
+	unqueued := e.State == store.PendingApproval || endedHere(e)
+	if e.HeldAt != 0 {
+		trace.Events = append(trace.Events, TraceEvent{At: e.HeldAt, Event: TraceHeld})
+	}
+	if !unqueued {
+		trace.Events = append(trace.Events, TraceEvent{At: e.CreatedAt, Event: TraceQueued})
+	}
 	attempts, err := t.tx.Attempts(e.MessageID)
 	if err != nil {
 		return err
@@ -134,11 +143,20 @@ func (t *tracer) addOutgoing(e store.OutboxEntry) error {
 		})
 	}
 	omitted(e.Attempts + 1)
-	if e.SettledAt != 0 {
+	if e.SettledAt != 0 && !unqueued {
 		trace.Events = append(trace.Events, TraceEvent{At: e.SettledAt, Event: stateOf(e), Code: e.RemoteCode})
+	}
+	if endedHere(e) {
+		trace.Events = append(trace.Events, TraceEvent{At: e.SettledAt, Event: e.Reason})
 	}
 	t.traces = append(t.traces, trace)
 	return nil
+}
+
+// endedHere reports whether an entry was rejected by its owner, and not by a
+// receipt: it was held for approval, and nothing of it has left.
+func endedHere(e store.OutboxEntry) bool {
+	return e.Reason == delivery.ReasonDenied || e.Reason == delivery.ReasonApprovalExpired
 }
 
 // addAudits adds what the audit log has about the messages, and those packets
@@ -164,6 +182,9 @@ func (t *tracer) addAudits(id, from string) error {
 // of returns the trace that a row is about, nil for a message of which too little
 // is left.
 func (t *tracer) of(r store.Audit) *Trace {
+	if slices.Contains(audit.Match("approval.*"), r.Event) {
+		return nil // the entry itself says so
+	}
 	outgoing := r.Event == audit.ReceiptUnknownPrekey
 	for _, trace := range t.traces {
 		if trace.Outgoing == outgoing && trace.MessageID == r.MessageID && trace.Peer == r.Peer {

@@ -201,3 +201,30 @@ func TestTraceOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// A message that its owner denied, or did not decide about, was refused here: no
+// receipt is told of.
+func TestTraceOfHeldMessages(t *testing.T) {
+	a := newAgent(t, newRelay(t), closed())
+	entry := store.OutboxEntry{Peer: "ace:sha256:" + strings.Repeat("0", 64), Content: []byte("{}"), Type: "ace:text:1", CreatedAt: 5, HeldAt: 5, HeldUntil: 1 << 40}
+	a.inStore(func(tx *store.Tx) error {
+		for i, change := range []func(*store.OutboxEntry){
+			func(e *store.OutboxEntry) { e.State = store.PendingApproval },
+			func(e *store.OutboxEntry) { e.State, e.SettledAt, e.Reason = store.Rejected, 7, "denied_by_owner" },
+			func(e *store.OutboxEntry) { e.State, e.SettledAt, e.Reason = store.Rejected, 8, "approval_expired" },
+			func(e *store.OutboxEntry) { e.State, e.CreatedAt = store.Pending, 6 },
+		} {
+			one := entry
+			one.MessageID = fmt.Sprintf("0000000%d-a", i)
+			change(&one)
+			if err := tx.AddOutbox(one); err != nil {
+				return err
+			}
+		}
+		return tx.AddAudit(store.Audit{At: 7, Event: "approval.denied", Peer: entry.Peer, MessageID: "00000001-a"})
+	})
+	wantSteps(t, a.trace("00000000"), "held")
+	wantSteps(t, a.trace("00000001"), "held", "denied_by_owner")
+	wantSteps(t, a.trace("00000002"), "held", "approval_expired")
+	wantSteps(t, a.trace("00000003"), "held", "queued")
+}

@@ -22,7 +22,14 @@ const (
 	MessageRetried     Event = "message.retried"
 	MessageQuarantined Event = "message.quarantined"
 
-	QuarantineDropped Event = "quarantine.dropped"
+	MessageWithheld    Event = "message.withheld"
+	QuarantineReleased Event = "quarantine.released"
+	QuarantineDropped  Event = "quarantine.dropped"
+
+	ApprovalHeld    Event = "approval.held"
+	ApprovalGranted Event = "approval.granted"
+	ApprovalDenied  Event = "approval.denied"
+	ApprovalExpired Event = "approval.expired"
 
 	ReceiptUnsent        Event = "receipt.unsent"
 	ReceiptUnknownPrekey Event = "receipt.unknown_prekey"
@@ -80,7 +87,13 @@ func Events() []Described {
 		{MessageDuplicate, "A packet that was taken in or refused before came again and was ignored."},
 		{MessageRetried, "A packet could not be settled for now and is fetched again; after it was taken in, its receipt could not be sent."},
 		{MessageQuarantined, "A packet was given up after too many fetches and put into quarantine."},
-		{QuarantineDropped, "You removed a packet from quarantine."},
+		{MessageWithheld, "A message was taken in, and your policy set it aside in quarantine."},
+		{QuarantineReleased, "You released a message from quarantine into the inbox."},
+		{QuarantineDropped, "You removed a packet or a message from quarantine."},
+		{ApprovalHeld, "A message of yours is held for your approval, as your policy asks."},
+		{ApprovalGranted, "You approved a message that was held."},
+		{ApprovalDenied, "You denied a message that was held, or ended it otherwise."},
+		{ApprovalExpired, "A message that was held was rejected because you did not decide in time."},
 		{ReceiptUnsent, "A message was taken in or refused, and no receipt can be sent for the reason that the code gives."},
 		{ReceiptUnknownPrekey, "A receipt said that the prekey of an attempt is not known any more, so the next attempt uses the published one."},
 		{PinAdopted, "The key event log of a peer was pinned for the first time."},

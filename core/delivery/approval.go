@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 )
@@ -33,6 +34,9 @@ func (n *Node) Approve(ctx context.Context, messageID string, now int64) (entry 
 		if err := n.mayEnqueue(tx, *e, content.Body, now); err != nil {
 			return err
 		}
+		if err := noteMessage(tx, audit.ApprovalGranted, e.Peer, e.MessageID, now); err != nil {
+			return err
+		}
 		entry = *e
 		return tx.Requeue(e.MessageID, now)
 	})
@@ -44,8 +48,12 @@ func (n *Node) Approve(ctx context.Context, messageID string, now int64) (entry 
 // returned as it is. Code: invalid_argument for a message that is unknown or waits
 // for no decision.
 func (n *Node) Deny(ctx context.Context, messageID string, now int64) (entry store.OutboxEntry, err error) {
-	err = n.decide(ctx, messageID, now, func(_ *store.Tx, e *store.OutboxEntry) error {
-		if !deny(e, now) && e.Reason != ReasonDenied {
+	err = n.decide(ctx, messageID, now, func(tx *store.Tx, e *store.OutboxEntry) error {
+		denied, err := deny(tx, e, now)
+		if err != nil {
+			return err
+		}
+		if !denied && e.Reason != ReasonDenied {
 			return fault.New(fault.InvalidArgument, "message %s waits for no approval: it is %s", e.MessageID, e.State)
 		}
 		entry = *e
@@ -73,12 +81,12 @@ func (n *Node) decide(ctx context.Context, messageID string, now int64, decide f
 }
 
 // deny ends a held entry by its owner's will and reports whether it did.
-func deny(e *store.OutboxEntry, now int64) bool {
+func deny(tx *store.Tx, e *store.OutboxEntry, now int64) (denied bool, err error) {
 	if e.State != store.PendingApproval {
-		return false
+		return false, nil
 	}
 	e.State, e.SettledAt, e.Reason = store.Rejected, now, ReasonDenied
-	return true
+	return true, noteMessage(tx, audit.ApprovalDenied, e.Peer, e.MessageID, now)
 }
 
 // rejectOverdue ends the held entries about which nobody has decided in time.
@@ -89,6 +97,9 @@ func rejectOverdue(tx *store.Tx, now int64) error {
 	}
 	for _, e := range overdue {
 		e.State, e.SettledAt, e.Reason = store.Rejected, e.HeldUntil, ReasonApprovalExpired
+		if err := noteMessage(tx, audit.ApprovalExpired, e.Peer, e.MessageID, now); err != nil {
+			return err
+		}
 		if err := tx.SaveOutbox(e); err != nil {
 			return err
 		}

@@ -18,6 +18,11 @@ func note(tx *store.Tx, event audit.Event, peer string, now int64) error {
 	return tx.AddAudit(store.Audit{At: now, Event: event, Peer: peer})
 }
 
+// noteMessage is note about a message of a peer, or to it.
+func noteMessage(tx *store.Tx, event audit.Event, peer, messageID string, now int64) error {
+	return tx.AddAudit(store.Audit{At: now, Event: event, Peer: peer, MessageID: messageID})
+}
+
 // refusals are the events of packets that are not taken in. One that was has no
 // row of its own.
 var refusals = map[Outcome]audit.Event{

@@ -10,6 +10,7 @@ import (
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/policy"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -357,4 +358,52 @@ func TestUnknownPeerPrekeyIsNoted(t *testing.T) {
 	if bob.entry(sent.MessageID).State != store.Pending {
 		t.Error("the message has ended: the test does not look")
 	}
+}
+
+// What the owner decides about messages under a policy, in both directions.
+func TestApprovalsAreNoted(t *testing.T) {
+	w, alice, bob := friends(t)
+	bob.under(policy.Rule{Peer: alice.id.ACEID(), Do: policy.Ask})
+	about := func(event audit.Event, id string) store.Audit { return store.Audit{Event: event, MessageID: id} }
+	hold := func() (id string) {
+		last := bob.lastAudit()
+		id = bob.enqueue(alice, "x").MessageID
+		if rows := bob.audits(last); len(rows) != 1 || rows[0].Event != audit.ApprovalHeld || rows[0].MessageID != id || rows[0].Peer != alice.id.ACEID() {
+			t.Errorf("rows %+v", rows)
+		}
+		return id
+	}
+	granted, denied, abandoned, late := hold(), hold(), hold(), hold()
+	bob.wantAudits(alice, func() { bob.approve(granted) }, about(audit.ApprovalGranted, granted))
+	bob.wantAudits(alice, func() { bob.approve(granted) })
+	bob.wantAudits(alice, func() {
+		for range 2 {
+			if _, err := bob.node.Deny(t.Context(), denied, w.now); err != nil {
+				t.Error(err)
+			}
+		}
+	}, about(audit.ApprovalDenied, denied))
+	bob.wantAudits(alice, func() {
+		if _, err := bob.node.Abandon(t.Context(), abandoned, w.now); err != nil {
+			t.Error(err)
+		}
+	}, about(audit.ApprovalDenied, abandoned))
+	bob.attempt(granted)
+	w.now += 86400
+	bob.wantAudits(alice, func() {
+		if err := bob.node.ExpireDue(t.Context(), w.now); err != nil {
+			t.Error(err)
+		}
+	}, about(audit.ApprovalExpired, late))
+
+	alice.under(policy.Rule{Direction: policy.In, Peer: bob.id.ACEID(), Do: policy.Deny})
+	bob.publish("")
+	alice.publish("open")
+	packet := sealTo(alice, bob.id, profile.TextType, textBody("y"), w.now)
+	alice.wantAudits(bob, func() { alice.take(packet) }, about(audit.MessageWithheld, packet.MessageID))
+	alice.wantAudits(bob, func() {
+		if _, err := alice.node.Release(t.Context(), alice.withheld()[0].Number, w.now); err != nil {
+			t.Error(err)
+		}
+	}, about(audit.QuarantineReleased, packet.MessageID))
 }

@@ -75,7 +75,11 @@ func abandonAll(tx *store.Tx, id string, now int64) (abandoned int, err error) {
 		if e.Peer != id {
 			continue
 		}
-		if deny(&e, now) || abandon(&e, now) {
+		denied, err := deny(tx, &e, now)
+		if err != nil {
+			return 0, err
+		}
+		if denied || abandon(&e, now) {
 			abandoned++
 		}
 		if err := tx.SaveOutbox(e); err != nil {

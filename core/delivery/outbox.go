@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/packet"
 	"github.com/ace-toolkit/ace/core/store"
@@ -102,6 +103,11 @@ func (n *Node) ensureDescribed(ctx context.Context, id string, now int64) error 
 func (n *Node) enqueue(tx *store.Tx, entry store.OutboxEntry, body wire.Value, now int64) error {
 	if err := n.mayEnqueue(tx, entry, body, now); err != nil {
 		return err
+	}
+	if entry.State == store.PendingApproval {
+		if err := noteMessage(tx, audit.ApprovalHeld, entry.Peer, entry.MessageID, now); err != nil {
+			return err
+		}
 	}
 	return tx.AddOutbox(entry)
 }
@@ -223,7 +229,11 @@ func (n *Node) Abandon(ctx context.Context, messageID string, now int64) (entry 
 		if entry, err = findEntry(tx, messageID); err != nil {
 			return err
 		}
-		if !deny(&entry, now) {
+		denied, err := deny(tx, &entry, now)
+		if err != nil {
+			return err
+		}
+		if !denied {
 			abandon(&entry, now)
 		}
 		return tx.SaveOutbox(entry)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/policy"
@@ -77,6 +78,9 @@ func (in *incoming) withhold(tx *store.Tx, m store.Message) error {
 	if err != nil || shown {
 		return err // it was taken in before, and the seen store has forgotten it
 	}
+	if err := noteMessage(tx, audit.MessageWithheld, m.Peer, m.MessageID, in.now); err != nil {
+		return err
+	}
 	in.result.Withheld = &m
 	return tx.AddWithheld(m)
 }
@@ -84,7 +88,7 @@ func (in *incoming) withhold(tx *store.Tx, m store.Message) error {
 // Release puts a message that was set aside into the inbox, as the last one there,
 // and removes it where it was. Codes: invalid_argument when none has the number, storage_failed for one that is
 // damaged.
-func (n *Node) Release(ctx context.Context, number int64) (released store.Withheld, err error) {
+func (n *Node) Release(ctx context.Context, number, now int64) (released store.Withheld, err error) {
 	err = n.store.Update(ctx, func(tx *store.Tx) error {
 		w, ok, err := tx.WithheldMessage(number)
 		switch {
@@ -96,6 +100,9 @@ func (n *Node) Release(ctx context.Context, number int64) (released store.Withhe
 			return w.Damaged
 		}
 		if err := tx.AddMessage(w.Message); err != nil {
+			return err
+		}
+		if err := noteMessage(tx, audit.QuarantineReleased, w.Peer, w.MessageID, now); err != nil {
 			return err
 		}
 		released = w

@@ -307,10 +307,10 @@ func TestPolicyWithholds(t *testing.T) {
 		t.Errorf("again: %+v", again)
 	}
 	number := alice.withheld()[0].Number
-	if _, err := alice.node.Release(t.Context(), number); err != nil {
+	if _, err := alice.node.Release(t.Context(), number, w.now); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := alice.node.Release(t.Context(), number); !errors.Is(err, fault.InvalidArgument) {
+	if _, err := alice.node.Release(t.Context(), number, w.now); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("released twice: %v", err)
 	}
 	if texts := alice.inbox(); len(texts) != 2 || texts[1] != `{"need":"x"}` || len(alice.withheld()) != 0 {
@@ -351,7 +351,7 @@ func TestWithheldOnceMore(t *testing.T) {
 	if kept := alice.withheld(); len(kept) != 1 {
 		t.Errorf("withheld %+v", kept)
 	}
-	if _, err := alice.node.Release(t.Context(), alice.withheld()[0].Number); err != nil {
+	if _, err := alice.node.Release(t.Context(), alice.withheld()[0].Number, w.now); err != nil {
 		t.Fatal(err)
 	}
 	forget()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/audit"
+	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 )
 
@@ -140,6 +141,12 @@ func (e traceEvent) sentence(p *page) string {
 	switch e.Event {
 	case core.TraceAttempt:
 		return e.attempt(p)
+	case core.TraceHeld:
+		return "held for your approval"
+	case delivery.ReasonDenied:
+		return "denied by you: nothing of it has left"
+	case delivery.ReasonApprovalExpired:
+		return "rejected, as you did not decide in time: nothing of it has left"
 	case core.TraceOmitted:
 		return count(*e.Count, "attempt") + " of which nothing is kept"
 	case core.StateDelivered:
@@ -160,6 +167,10 @@ func (e traceEvent) sentence(p *page) string {
 		return "no receipt can be sent: " + code
 	case audit.MessageRetried:
 		return "to be fetched again: " + code
+	case audit.MessageWithheld:
+		return "set aside by your policy"
+	case audit.QuarantineReleased:
+		return "released into the inbox by you"
 	case audit.MessageDuplicate:
 		return "came again, and was ignored"
 	case audit.MessageDropped, audit.MessageRejected, audit.MessageQuarantined:
@@ -225,7 +236,9 @@ func (r traceAnswer) next() string {
 		return "ace why " + r.Peer
 	case r.Direction == directionIn && last(string(audit.ReceiptUnsent)) != nil:
 		return "ace why " + r.Peer
-	case r.State == "quarantined":
+	case r.State == core.StatePendingApproval:
+		return "ace outbox approve " + r.MessageID
+	case r.State == "quarantined" || r.State == "withheld":
 		return "ace quarantine list"
 	case r.State == "dropped" || r.State == "rejected":
 		return explainStep(r.Events[len(r.Events)-1].Code)
