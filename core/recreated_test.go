@@ -104,7 +104,7 @@ func (a *agent) insist(to *agent, text string) {
 // A relay that has lost all it had and is there again at the same address gets
 // the listener back by itself: it registers, reads from the beginning and
 // publishes, and nothing that is sent from then on is skipped, however far the
-// stream was before.
+// stream was before; also when it happens again.
 func TestRelayMadeAnew(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t)
@@ -116,10 +116,12 @@ func TestRelayMadeAnew(t *testing.T) {
 	}
 	f.gets("1", "2", "3", "4", "5")
 
-	r.recreate(t)
-	bob.insist(alice, "first")
-	bob.insist(alice, "second")
-	f.gets("first", "second")
+	for _, texts := range [][2]string{{"first", "second"}, {"third", "fourth"}} {
+		r.recreate(t)
+		bob.insist(alice, texts[0])
+		bob.insist(alice, texts[1])
+		f.gets(texts[0], texts[1])
+	}
 
 	// Somebody who has never met alice finds her.
 	carol.wait("alice to be found", func() error {

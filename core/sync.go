@@ -160,6 +160,9 @@ type listening struct {
 	on      func(Event)
 	began   bool   // the first page of the inbox is read
 	through string // stream ID of the last entry processed, "" for none
+	// registered says that a registration has not led to a stream yet: another would
+	// not help.
+	registered bool
 }
 
 // errRefetch ends a stream at an entry that has to be fetched again.
@@ -168,7 +171,6 @@ var errRefetch = errors.New("an entry is to be fetched again")
 // run drains the inbox by pages, which is the faster way to catch up, and then
 // follows the stream, over and over when an entry has to be fetched again.
 func (l *listening) run(ctx context.Context) error {
-	registered := false
 	for {
 		err := l.follow(ctx)
 		switch {
@@ -176,8 +178,8 @@ func (l *listening) run(ctx context.Context) error {
 			if err := sleep(ctx, refetchSeconds); err != nil {
 				return err
 			}
-		case !registered && l.needsRegistration(ctx, err):
-			registered = true
+		case !l.registered && l.needsRegistration(ctx, err):
+			l.registered = true
 			if err := l.registerAgain(ctx); err != nil {
 				return err
 			}
@@ -225,6 +227,7 @@ func (l *listening) processed(through string) {
 func (l *listening) handle(ctx context.Context, e relayclient.Event) (processed bool, err error) {
 	switch e.Type {
 	case relayapi.EventConnected:
+		l.registered = false
 		l.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "connected"}})
 		return false, nil
 	case relayapi.EventCatchup, relayapi.EventMessage:
