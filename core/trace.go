@@ -215,7 +215,7 @@ func (t *tracer) finish(id string) (traces []Trace, err error) {
 		traces = append(traces, *trace)
 	}
 	if len(traces) == 0 {
-		return nil, fault.New(fault.InvalidArgument, "no message %.80q was sent or received here", id)
+		return nil, fault.New(fault.InvalidArgument, "no message %.80q was queued or received here", id)
 	}
 	return traces, nil
 }

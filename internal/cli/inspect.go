@@ -32,7 +32,7 @@ func newInspectCmd(a *app) *cobra.Command {
 		Short:             "Show what a relay sees of a packet, and what it cannot",
 		Long: `Show what a relay sees of a packet and what that tells it, and what it cannot
 see. A packet is a FILE, - for standard input, or what the latest attempt of a
-MESSAGE_ID of your outbox has sent, as far as that is kept; the start of an ID is
+MESSAGE_ID of your outbox has made, as far as that is kept; the start of an ID is
 enough, at least 8 characters. Nothing is decrypted or sealed, no network is used
 and nothing is changed.
 
@@ -84,7 +84,7 @@ type relayReads struct {
 
 func (r relayView) text(p *page) {
 	if len(r.Reads) == 0 {
-		p.line("no attempt has sent %s yet: no relay has seen anything of it", r.MessageID)
+		p.line("no attempt has posted %s yet: no relay has seen anything of it", r.MessageID)
 		return
 	}
 	p.line("a relay reads:")

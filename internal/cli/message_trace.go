@@ -19,7 +19,7 @@ func newTraceCmd(a *app) *cobra.Command {
 		Use:               "trace MESSAGE_ID [--from PEER]",
 		ValidArgsFunction: a.complete(1, tracedValues),
 		Short:             "Show what happened to a message, step by step",
-		Long: `Show what happened to a message that you have sent or received, step by step, from
+		Long: `Show what happened to a message that you have queued or received, step by step, from
 what is known here. The start of its ID is enough, at least 8 characters. Of the
 attempts to send it the first 3 and the last 13 are kept.
 

@@ -16,7 +16,7 @@ import (
 // permits, of contact requests, which get no receipt, of bytes and of a signal.
 var notOfMessages = regexp.MustCompile(`^sent$|contact request is never sent again|` +
 	`admitted peers are sent fresh ones|contact request was taken by no relay and is not sent again|` +
-	`no permit of yours that is valid, and none can be sent|not renewing it\. Nothing is sent|Nothing is published, received or sent`)
+	`no permit of yours that is valid, and none can be sent|not renewing it\. Nothing is sent|Nothing is published, received or sent|receipt (can|could not) be sent|contact request to a peer was recorded as pending, to be sent`)
 
 var sent = regexp.MustCompile(`(?i)\bsent\b`)
 
