@@ -92,6 +92,24 @@ func (e *Endpoint) Attempt(ctx context.Context, messageID string) (Outgoing, err
 		return Outgoing{}, err
 	}
 	entry, failure := e.node.Attempt(ctx, messageID, now)
+	return e.attempted(ctx, entry, failure)
+}
+
+// AttemptDue is Attempt for a message that is due, or was only queued. Any other is
+// returned as it is: another process has made the attempt meanwhile.
+func (e *Endpoint) AttemptDue(ctx context.Context, messageID string) (Outgoing, error) {
+	now, err := e.now()
+	if err != nil {
+		return Outgoing{}, err
+	}
+	if err := e.refreshBeforeMessage(ctx, messageID, now); err != nil {
+		return Outgoing{}, err
+	}
+	entry, _, failure := e.node.AttemptDue(ctx, messageID, now)
+	return e.attempted(ctx, entry, failure)
+}
+
+func (e *Endpoint) attempted(ctx context.Context, entry store.OutboxEntry, failure error) (Outgoing, error) {
 	if entry.MessageID == "" {
 		return Outgoing{}, failure
 	}
@@ -158,7 +176,7 @@ func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, 
 	err = e.eachPeer(ctx, peers, func(ctx context.Context, peer string) error {
 		e.refreshBefore(ctx, peer, now)
 		for _, entry := range to[peer] {
-			accepted, failure := e.node.AttemptDue(ctx, entry.MessageID, now)
+			_, accepted, failure := e.node.AttemptDue(ctx, entry.MessageID, now)
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()

@@ -51,16 +51,16 @@ func (n *Node) Attempt(ctx context.Context, messageID string, now int64) (store.
 	return n.attemptClaimed(ctx, entry, now)
 }
 
-// AttemptDue is Attempt for a message that is due at now, and reports whether a
-// relay took it. One that is not due any more is left alone: another process has
-// made the attempt since it was listed.
-func (n *Node) AttemptDue(ctx context.Context, messageID string, now int64) (taken bool, err error) {
-	entry, claimed, err := n.takeTurn(ctx, messageID, now, func(e store.OutboxEntry) bool { return e.NextAttemptAt <= now })
+// AttemptDue is Attempt for a message that is due at now, or has had no attempt
+// yet, and reports whether a relay took it. Any other is returned as it is: another
+// process has made the attempt meanwhile.
+func (n *Node) AttemptDue(ctx context.Context, messageID string, now int64) (entry store.OutboxEntry, taken bool, err error) {
+	entry, claimed, err := n.takeTurn(ctx, messageID, now, func(e store.OutboxEntry) bool { return e.Attempts == 0 || e.NextAttemptAt <= now })
 	if err != nil || !claimed {
-		return false, err
+		return entry, false, err
 	}
-	_, err = n.attemptClaimed(ctx, entry, now)
-	return err == nil, err
+	entry, err = n.attemptClaimed(ctx, entry, now)
+	return entry, err == nil, err
 }
 
 func (n *Node) attemptClaimed(ctx context.Context, entry store.OutboxEntry, now int64) (store.OutboxEntry, error) {

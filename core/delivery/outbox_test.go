@@ -243,12 +243,29 @@ func TestAttemptDueWaitsForItsTime(t *testing.T) {
 		now  int64
 		want bool
 	}{{e.NextAttemptAt - 1, false}, {e.NextAttemptAt, true}, {e.NextAttemptAt, false}} {
-		taken, err := bob.node.AttemptDue(t.Context(), e.MessageID, c.now)
+		_, taken, err := bob.node.AttemptDue(t.Context(), e.MessageID, c.now)
 		if err != nil || taken != c.want {
 			t.Errorf("at %d: %v, %v", c.now, taken, err)
 		}
 	}
 	if n := len(w.permit) - posted; n != 1 {
 		t.Errorf("%d attempts", n)
+	}
+}
+
+// Who has queued a message and finds that another process has made its first
+// attempt meanwhile leaves the second one to its time (06#outbox-sender).
+func TestFirstAttemptOfAnotherProcess(t *testing.T) {
+	w, alice, bob := friends(t)
+	queued := bob.enqueue(alice, "once")
+	bob.attempt(queued.MessageID) // of the other one
+	posted := len(w.posted)
+	entry, taken, err := bob.node.AttemptDue(t.Context(), queued.MessageID, w.now)
+	if err != nil || taken || entry.Attempts != 1 || len(w.posted) != posted {
+		t.Errorf("%+v, taken %v, %v, posted %d", entry, taken, err, len(w.posted)-posted)
+	}
+	w.now = entry.NextAttemptAt
+	if entry, taken, err = bob.node.AttemptDue(t.Context(), queued.MessageID, w.now); err != nil || !taken || entry.Attempts != 2 {
+		t.Errorf("%+v, taken %v, %v", entry, taken, err)
 	}
 }

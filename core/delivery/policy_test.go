@@ -63,7 +63,7 @@ func TestHeldForApproval(t *testing.T) {
 	if e, err := bob.node.Attempt(t.Context(), held.MessageID, w.now); err != nil || e.Attempts != 0 || e.State != store.PendingApproval {
 		t.Errorf("attempted: %+v, %v", e, err)
 	}
-	if taken, err := bob.node.AttemptDue(t.Context(), held.MessageID, w.now+60); taken || err != nil {
+	if _, taken, err := bob.node.AttemptDue(t.Context(), held.MessageID, w.now+60); taken || err != nil {
 		t.Errorf("attempted when due: %t, %v", taken, err)
 	}
 	if len(bob.slots(alice)) != offered || len(w.posted) != posted || w.asked != asked {

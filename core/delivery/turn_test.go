@@ -119,7 +119,7 @@ func TestTurnsWithoutTime(t *testing.T) {
 	w.now -= 50
 	b := bob.enqueue(alice, "b")
 	n := len(w.posted)
-	if taken, err := bob.node.AttemptDue(t.Context(), b.MessageID, w.now); !taken || err != nil {
+	if _, taken, err := bob.node.AttemptDue(t.Context(), b.MessageID, w.now); !taken || err != nil {
 		t.Fatalf("%t, %v", taken, err)
 	}
 	if got := w.postedSince(n); !slices.Equal(got, []string{a.MessageID, b.MessageID}) {
@@ -192,7 +192,7 @@ func TestBeforeEachAttempt(t *testing.T) {
 				c.mend(alice, bob)
 				w.now = e.NextAttemptAt
 				alice.publish("open")
-				if taken, err := bob.node.AttemptDue(t.Context(), sent.MessageID, w.now); !taken || err != nil {
+				if _, taken, err := bob.node.AttemptDue(t.Context(), sent.MessageID, w.now); !taken || err != nil {
 					t.Fatalf("after that: %t, %v", taken, err)
 				}
 				if e := bob.entry(sent.MessageID); e.Reason != "" || e.LastError != "" || e.Relay == "" {

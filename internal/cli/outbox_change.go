@@ -104,7 +104,7 @@ func runOutboxRetry(ctx context.Context, a *app, ids []string, all bool) error {
 			return hintf(fault.New(fault.NotPermitted, "message %s waits for your approval", out.MessageID), "ace outbox approve %s lets it go", out.MessageID)
 		}
 		if out.SettledAt == 0 {
-			if out, err = s.attempt(ctx, out); err != nil {
+			if out, err = s.attempt(ctx, out, s.Attempt); err != nil {
 				return hintf(err, "the message stays queued: ace outbox show %s", out.MessageID)
 			}
 		}

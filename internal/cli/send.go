@@ -163,7 +163,7 @@ func (a *app) connectFirst(ctx context.Context, s *session, peer string, o sendO
 func (a *app) attemptAndWait(ctx context.Context, s *session, out core.Outgoing, o sendOptions) error {
 	if !o.noAttempt && out.State == core.StateQueued && out.Attempts == 0 {
 		var err error
-		if out, err = s.attempt(ctx, out); err != nil {
+		if out, err = s.attempt(ctx, out, s.AttemptDue); err != nil {
 			a.warn("not relayed yet: %s", clean(err.Error(), false))
 		}
 	}
@@ -179,11 +179,11 @@ func (a *app) attemptAndWait(ctx context.Context, s *session, out core.Outgoing,
 
 // attempt makes one attempt, when it is the message's turn. It returns the entry as
 // it is afterwards even if the attempt failed.
-func (s *session) attempt(ctx context.Context, out core.Outgoing) (core.Outgoing, error) {
-	_, failed := s.Attempt(ctx, out.MessageID)
+func (s *session) attempt(ctx context.Context, out core.Outgoing, try func(context.Context, string) (core.Outgoing, error)) (core.Outgoing, error) {
+	_, failed := try(ctx, out.MessageID)
 	for until := time.Now().Add(turnPatience); errors.Is(failed, delivery.ErrNotItsTurn) && ctx.Err() == nil && time.Now().Before(until); {
 		time.Sleep(turnInterval)
-		_, failed = s.Attempt(ctx, out.MessageID)
+		_, failed = try(ctx, out.MessageID)
 	}
 	now, err := s.OutboxEntry(context.WithoutCancel(ctx), out.MessageID)
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *session) retryWhenDue(ctx context.Context, messageID string) <-chan str
 			case <-ctx.Done():
 				return
 			case <-time.After(time.Duration(max(1, entry.NextAttemptAt-s.now())) * time.Second):
-				s.Attempt(ctx, messageID) // its failure is in the entry
+				s.AttemptDue(ctx, messageID) // its failure is in the entry
 			}
 		}
 	}()

@@ -267,7 +267,7 @@ func (h *host) enqueue(m core.OutMessage) error {
 	sent.body, sent.kind, sent.thread = string(m.Body.Canonical()), m.Type, m.ThreadID
 	h.w.count("accepted")
 	if h.w.chance(0.8) {
-		_, err = h.endpoint.Attempt(h.w.ctx, out.MessageID)
+		_, err = h.endpoint.AttemptDue(h.w.ctx, out.MessageID)
 		if errors.Is(err, delivery.ErrNotItsTurn) {
 			return nil // another process makes the attempt before it, or died in that
 		}
