@@ -3,11 +3,13 @@ package core_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/relayclient"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // TestListenTellsWhereItIs: the first event says how much waits and where the one
@@ -80,5 +82,40 @@ func TestTrace(t *testing.T) {
 	want := []string{"POST /v1/register", "GET /v1/descriptor/" + a.ACEID(), "POST /v1/descriptor", "GET /v1/card/" + a.ACEID(), "POST /v1/card"}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q", told)
+	}
+}
+
+// Who listens is told why nothing comes for a while: an entry has to be fetched
+// again, here for lack of room in a page of the inbox, and there in the stream.
+func TestListenTellsOfWhatIsFetchedAgain(t *testing.T) {
+	for _, where := range []string{"inbox", "stream"} {
+		t.Run(where, func(t *testing.T) {
+			r := newRelay(t)
+			alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+			befriend(bob, alice)
+			alice.reopen(func(c *core.Config) { c.Capacity = 1 })
+			send := func() {
+				bob.send(alice, "one")
+				bob.send(alice, "two")
+			}
+			if where == "inbox" {
+				send()
+			}
+			listening, stop := context.WithCancel(t.Context())
+			var told core.ConnectionEvent
+			err := alice.Listen(listening, func(e core.Event) {
+				switch c := e.Connection; {
+				case c == nil:
+				case c.State == "connected" && where == "stream":
+					send()
+				case c.State == "reconnecting":
+					told = *c
+					stop()
+				}
+			})
+			if err != nil || told.InSeconds != wire.PinRefreshIntervalSeconds+1 || !strings.Contains(told.Reason, "receiver_capacity") {
+				t.Errorf("%+v, %v", told, err)
+			}
+		})
 	}
 }

@@ -165,16 +165,20 @@ type listening struct {
 	registered bool
 }
 
-// errRefetch ends a stream at an entry that has to be fetched again.
-var errRefetch = errors.New("an entry is to be fetched again")
+// refetch ends a stream at an entry that has to be fetched again, and says why.
+type refetch struct{ code fault.Code }
+
+func (r *refetch) Error() string { return "an entry is to be fetched again: " + string(r.code) }
 
 // run drains the inbox by pages, which is the faster way to catch up, and then
 // follows the stream, over and over when an entry has to be fetched again.
 func (l *listening) run(ctx context.Context) error {
 	for {
 		err := l.follow(ctx)
+		var again *refetch
 		switch {
-		case errors.Is(err, errRefetch):
+		case errors.As(err, &again):
+			l.retrying(again, refetchSeconds)
 			if err := sleep(ctx, refetchSeconds); err != nil {
 				return err
 			}
@@ -199,7 +203,7 @@ func (l *listening) follow(ctx context.Context) error {
 	}
 	switch {
 	case err == nil && !pulled.Last.Final():
-		return errRefetch
+		return &refetch{pulled.Code}
 	case err != nil && fault.CodeOf(err).Category() != fault.Transient:
 		return err
 	}
@@ -243,7 +247,7 @@ func (l *listening) take(ctx context.Context, entry delivery.Entry) (processed b
 		return false, err
 	}
 	if page.Through == "" {
-		return false, errRefetch
+		return false, &refetch{page.Code}
 	}
 	err = l.net.Ack(ctx, page.Through, l.config.Clock())
 	if fault.CodeOf(err).Category() == fault.Transient {

@@ -3,14 +3,16 @@ package delivery
 import (
 	"context"
 
+	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // Page is what became of the entries of one page.
 type Page struct {
-	Through string  // stream ID to acknowledge, "" for none
-	Last    Outcome // of the last entry processed: Retry and Hold end a page early
+	Through string     // stream ID to acknowledge, "" for none
+	Last    Outcome    // of the last entry processed: Retry and Hold end a page early
+	Code    fault.Code // why they do, "" otherwise
 }
 
 // ReceivePage processes entries in stream order, stopping behind the first that
@@ -92,9 +94,10 @@ func (n *Node) forgetFetches(ctx context.Context, streamID string) error {
 
 // Report says how far a pull came.
 type Report struct {
-	Fetched int     // entries fetched
-	Since   string  // stream ID of the last entry with a final disposition, or where the pull began
-	Last    Outcome // of the last entry processed: Retry and Hold ended the pull early
+	Fetched int        // entries fetched
+	Since   string     // stream ID of the last entry with a final disposition, or where the pull began
+	Last    Outcome    // of the last entry processed: Retry and Hold ended the pull early
+	Code    fault.Code // why they did, "" otherwise
 }
 
 // Pulling says how to Pull.
@@ -130,7 +133,7 @@ func (n *Node) Pull(ctx context.Context, p Pulling) (Report, error) {
 				err = ackErr
 			}
 		}
-		report.Last = page.Last
+		report.Last, report.Code = page.Last, page.Code
 		if err != nil || !page.Last.Final() {
 			return report, err
 		}
