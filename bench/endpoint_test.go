@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,6 +37,11 @@ func newEndpoint(b *testing.B, url, path string, vault *suite.Seed, transport ht
 	b.Helper()
 	id, err := kel.Ephemeral(time.Now().Unix())
 	must(b, err)
+	return openEndpoint(b, id, url, path, vault, transport), id
+}
+
+func openEndpoint(b *testing.B, id *kel.Identity, url, path string, vault *suite.Seed, transport http.RoundTripper) *core.Endpoint {
+	b.Helper()
 	text := profile.OfficialByID(profile.TextID)
 	e, err := core.Open(b.Context(), core.Config{
 		Identity: id, StorePath: path, VaultKey: vault, Relay: url, Profiles: []*profile.Manifest{text}, Accept: map[string]string{text.ID: text.Digest},
@@ -45,7 +51,7 @@ func newEndpoint(b *testing.B, url, path string, vault *suite.Seed, transport ht
 	b.Cleanup(func() { e.Close() })
 	_, err = e.Publish(b.Context(), core.PublishOptions{})
 	must(b, err)
-	return e, id
+	return e
 }
 
 func pull(b *testing.B, e *core.Endpoint) {
@@ -196,4 +202,58 @@ func BenchmarkUpkeep(b *testing.B) {
 			b.ReportMetric(median(micros), "µs")
 		})
 	}
+}
+
+// BenchmarkMemory reports what an endpoint with 10,000 admitted peers, 100,000
+// received messages and as many sent ones has in memory beyond one with nothing:
+// opened, after a pass of upkeep, and with "queued" also the 50,000 messages that
+// its handlers have yet to see.
+func BenchmarkMemory(b *testing.B) {
+	dir, vault, now := b.TempDir(), suite.NewSeed(), time.Now().Unix()
+	url, stop := startRelay(b, filepath.Join(dir, "relay"))
+	defer stop()
+	var grown [2]float64 // of the empty one, of the full one
+	var queued float64
+	for i, name := range []string{"empty", "full"} {
+		path := filepath.Join(dir, name, "store.db")
+		first, id := newEndpoint(b, url, path, vault, http.DefaultTransport) // makes the store
+		must(b, first.Close())
+		if i == 1 {
+			s, err := store.Open(b.Context(), path, vault)
+			must(b, err)
+			must(b, s.Update(b.Context(), func(tx *store.Tx) error { return crowded(tx, 10_000, 100_000, "d", now) }))
+			must(b, s.Close())
+		}
+		before := heap()
+		e := openEndpoint(b, id, url, path, vault, http.DefaultTransport)
+		_, err := e.Upkeep(b.Context())
+		must(b, err)
+		grown[i] = heap() - before
+		var at core.HandlerQueue
+		var waiting []core.Waiting
+		for {
+			list, _, err := e.Waiting(b.Context(), &at)
+			must(b, err)
+			if len(list) == 0 {
+				break
+			}
+			waiting = append(waiting, list...)
+		}
+		if i == 1 && len(waiting) != 50_000 {
+			b.Fatalf("%d messages wait", len(waiting))
+		}
+		queued = heap() - before - grown[i]
+		runtime.KeepAlive(waiting)
+	}
+	b.ReportMetric(grown[1]-grown[0], "MiB")
+	b.ReportMetric(queued, "MiB-queued")
+	b.ReportMetric(0, "ns/op")
+}
+
+// heap is what lives on the heap, in MiB.
+func heap() float64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc) / (1 << 20)
 }
