@@ -23,7 +23,8 @@ import (
 // list beside the conformance scripts. The tests of this folder are those of ace.
 const chapterLists = "testdata/chapters"
 
-// chapterPages maps a list to the page that it is about.
+// chapterPages maps a list to the page that it is about: of the specification, or
+// of what is built around it.
 var chapterPages = map[string]string{
 	"01":         "01-identity.md",
 	"04":         "04-descriptor.md",
@@ -32,6 +33,7 @@ var chapterPages = map[string]string{
 	"08":         "08-profiles.md",
 	"commerce":   "profile-commerce.md",
 	"delegation": "profile-delegation.md",
+	"agentlink":  "../design/agentlink.md",
 }
 
 // caseFolders has the tests whose cases are files or in files: where those are,
