@@ -256,7 +256,7 @@ func outcome(out core.Outgoing) error {
 		return nil
 	case core.StateRejected:
 		if out.Reason != "" {
-			return fault.New(fault.NotPermitted, "the message never left: %s", out.Reason)
+			return hintf(fault.New(fault.NotPermitted, "the message never left: %s", out.Reason), "write it again to have it decided anew")
 		}
 		e := fault.New(fault.DeliveryRejected, "the peer rejected the message: %q", out.RemoteCode)
 		e.Remote = out.RemoteCode
