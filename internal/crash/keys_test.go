@@ -73,7 +73,8 @@ func TestPassphraseKilled(t *testing.T) {
 				o.must("identity", "show")
 			}
 			o.seeds()
-			if got := o.left(); !slices.Equal(got, []string{"agent.key", "identity.lock", "kel.json", "root.key", "settings.toml"}) {
+			got := slices.DeleteFunc(o.left(), func(name string) bool { return strings.HasPrefix(name, "store.db-audit.") }) // notes for the next opening
+			if !slices.Equal(got, []string{"agent.key", "identity.lock", "kel.json", "root.key", "settings.toml"}) {
 				t.Errorf("left behind: %v", got)
 			}
 		})
