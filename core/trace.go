@@ -32,6 +32,11 @@ const (
 	TraceOmitted  = "attempts_omitted" // Count of them are not kept
 	TraceSigned   = "signed"           // the peer's clock says when
 	TraceReceived = "received"
+
+	// Of the last attempt of a handler, that of a message which is not handled yet.
+	TraceHandling       = "handling" // under way, or cut off with its process
+	TraceHandlerFailed  = "handler_failed"
+	TraceHandlerGivenUp = "handler_given_up"
 )
 
 // TraceEvent is one thing that happened to a message. Beside its own names an
@@ -50,6 +55,7 @@ type TraceEvent struct {
 	// PermitExpiresAt is the end of the permit that was presented.
 	PermitExpiresAt, NextAttemptAt int64
 	Count                          int
+	Reason                         string // how a handler's attempt failed
 }
 
 // stateReceived is the state of a message that was taken in.
@@ -107,12 +113,34 @@ func (t *tracer) gather(id, from string) error {
 		return err
 	}
 	for _, m := range received {
-		t.traces = append(t.traces, &Trace{
+		trace := &Trace{
 			MessageID: m.MessageID, Peer: m.Peer, Type: m.Type, State: stateReceived, Handled: m.Handled,
 			Events: []TraceEvent{{At: m.SentAt, Event: TraceSigned}, {At: m.ReceivedAt, Event: TraceReceived}},
-		})
+		}
+		if err := t.addHandling(trace); err != nil {
+			return err
+		}
+		t.traces = append(t.traces, trace)
 	}
 	return t.addAudits(id, from)
+}
+
+// addHandling adds what came of handing the message to a handler, as far as that is
+// kept: until it is handled.
+func (t *tracer) addHandling(trace *Trace) error {
+	h, err := t.tx.Handling(trace.Peer, trace.MessageID)
+	if err != nil || h.Attempts == 0 || trace.Handled {
+		return err
+	}
+	event := TraceEvent{At: h.StartedAt, Event: TraceHandling, Attempt: h.Attempts}
+	switch {
+	case h.GivenUp:
+		event.Event, event.Reason = TraceHandlerGivenUp, h.LastError
+	case !h.Running:
+		event.Event, event.Reason, event.NextAttemptAt = TraceHandlerFailed, h.LastError, h.NextAttemptAt
+	}
+	trace.Events = append(trace.Events, event)
+	return nil
 }
 
 func (t *tracer) addOutgoing(e store.OutboxEntry) error {

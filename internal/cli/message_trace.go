@@ -71,6 +71,7 @@ type traceEvent struct {
 	PermitExpiresAt *int64  `json:"permit_expires_at"`
 	NextAttemptAt   *int64  `json:"next_attempt_at"`
 	Count           *int    `json:"count"`
+	Reason          *string `json:"reason"` // how a handler's attempt failed
 }
 
 func newTraceAnswer(t core.Trace) traceAnswer {
@@ -92,7 +93,7 @@ func newTraceEvent(e core.TraceEvent) traceEvent {
 	r := traceEvent{
 		At: e.At, Event: e.Event, Attempt: numberOrNull(e.Attempt), Relay: orNull(e.Relay), Status: numberOrNull(e.Status), Code: orNull(e.Code),
 		RemoteCode: orNull(e.RemoteCode), Prekey: orNull(e.Prekey), PermitExpiresAt: timeOrNull(e.PermitExpiresAt),
-		NextAttemptAt: timeOrNull(e.NextAttemptAt), Count: numberOrNull(e.Count),
+		NextAttemptAt: timeOrNull(e.NextAttemptAt), Count: numberOrNull(e.Count), Reason: orNull(e.Reason),
 	}
 	switch {
 	case e.Prekey == "":
@@ -159,6 +160,12 @@ func (e traceEvent) sentence(p *page) string {
 		return "abandoned by you"
 	case core.TraceSigned:
 		return "signed, by the clock of its sender"
+	case core.TraceHandling:
+		return fmt.Sprintf("handed on, attempt %d: under way, or cut off", *e.Attempt)
+	case core.TraceHandlerFailed:
+		return fmt.Sprintf("handed on, attempt %d: %s; again %s", *e.Attempt, clean(orDash(e.Reason), false), p.timeOr(e.NextAttemptAt))
+	case core.TraceHandlerGivenUp:
+		return fmt.Sprintf("handed on, attempt %d: %s; given up", *e.Attempt, clean(orDash(e.Reason), false))
 	}
 	switch audit.Event(e.Event) {
 	case audit.ReceiptUnknownPrekey:
