@@ -197,6 +197,14 @@ func (s *session) Listen(ctx context.Context, on func(core.Event)) error {
 	return s.Endpoint.Listen(ctx, on)
 }
 
+// Poll is that of the endpoint, unless the policy cannot be followed.
+func (s *session) Poll(ctx context.Context, seconds int64, on func(core.Event)) error {
+	if err := s.checkPolicy(ctx); err != nil {
+		return err
+	}
+	return s.Endpoint.Poll(ctx, seconds, on)
+}
+
 // Pull is that of the endpoint, unless the policy cannot be followed.
 func (s *session) Pull(ctx context.Context, most int, on func(core.Event)) (core.PullReport, error) {
 	if err := s.checkPolicy(ctx); err != nil {
