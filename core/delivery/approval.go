@@ -24,7 +24,7 @@ func (n *Node) Approve(ctx context.Context, messageID string, now int64) (entry 
 			return nil
 		}
 		if e.State != store.PendingApproval {
-			return fault.New(fault.InvalidArgument, "message %s waits for no approval: it is %s", e.MessageID, e.State)
+			return fault.New(fault.InvalidArgument, "message %s waits for no approval", e.MessageID)
 		}
 		content, err := StoredContent(*e)
 		if err != nil {
@@ -54,7 +54,7 @@ func (n *Node) Deny(ctx context.Context, messageID string, now int64) (entry sto
 			return err
 		}
 		if !denied && e.Reason != ReasonDenied {
-			return fault.New(fault.InvalidArgument, "message %s waits for no approval: it is %s", e.MessageID, e.State)
+			return fault.New(fault.InvalidArgument, "message %s waits for no approval", e.MessageID)
 		}
 		entry = *e
 		return nil

@@ -62,10 +62,11 @@ func runOutboxApprove(ctx context.Context, a *app, ids []string, all, noAttempt 
 		if err != nil {
 			return err
 		}
-		if out, err = s.Approve(ctx, out.MessageID); err != nil {
-			return err
+		approved, err := s.Approve(ctx, out.MessageID)
+		if err != nil {
+			return undecided(err, out)
 		}
-		return a.attemptAndWait(ctx, s, out, sendOptions{noAttempt: noAttempt})
+		return a.attemptAndWait(ctx, s, approved, sendOptions{noAttempt: noAttempt})
 	})
 }
 
@@ -83,11 +84,21 @@ func runOutboxDeny(ctx context.Context, a *app, ids []string, all bool) error {
 		if err != nil {
 			return err
 		}
-		if out, err = s.Deny(ctx, out.MessageID); err != nil {
-			return err
+		denied, err := s.Deny(ctx, out.MessageID)
+		if err != nil {
+			return undecided(err, out)
 		}
-		return a.print(newOutgoingAnswer(out))
+		return a.print(newOutgoingAnswer(denied))
 	})
+}
+
+// undecided says of a message about which there is nothing to decide what has
+// become of it.
+func undecided(err error, out core.Outgoing) error {
+	if out.State == core.StatePendingApproval {
+		return err
+	}
+	return hintf(err, "it is %s: ace outbox show %s", out.State, out.MessageID)
 }
 
 // held returns the IDs of the messages to decide about: those named, or with all
