@@ -40,6 +40,12 @@ func (a *app) homeDir() string {
 	if dir := a.io.env("HOME"); filepath.IsAbs(dir) {
 		return dir
 	}
+	return accountHome()
+}
+
+// accountHome returns the home of the user's account, whatever the environment
+// says.
+func accountHome() string {
 	account, err := user.LookupId(strconv.Itoa(os.Getuid()))
 	if err == nil && filepath.IsAbs(account.HomeDir) {
 		return account.HomeDir

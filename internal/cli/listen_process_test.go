@@ -486,6 +486,8 @@ func TestListenUnit(t *testing.T) {
 		{[]string{"--system", "--passphrase-file", pass}, []string{"ExecStart=/bin/sh --home " + home + " --as ops --passphrase-file %d/passphrase listen --json --forever",
 			"LoadCredential=passphrase:" + pass, "ProtectSystem=full", "WantedBy=multi-user.target"}, nil},
 		{[]string{"--passphrase-command", "pass show ace"}, []string{"ExecStart=/bin/sh --home " + home + ` --as ops --passphrase-command "pass show ace" listen --json --forever`}, []string{"LoadCredential"}},
+		// The home of a service is that of the account: it reads the policy of this one.
+		{nil, []string{`Environment="XDG_CONFIG_HOME=` + s.dir + `/.config"`}, nil},
 	} {
 		unit := s.must(append([]string{"listen", "unit", "--program", "/bin/sh"}, c.args...)...) + "\n"
 		for _, want := range c.want {

@@ -76,6 +76,10 @@ func runListenUnit(a *app, o unitOptions, command []string) error {
 	if err != nil {
 		return err
 	}
+	config, err := unitConfigDir(a.configDir())
+	if err != nil {
+		return err
+	}
 	owner, target := "", "default.target"
 	if o.system {
 		u, err := user.Current()
@@ -91,7 +95,7 @@ func runListenUnit(a *app, o unitOptions, command []string) error {
 	if len(command) == 0 {
 		sandbox += "MemoryDenyWriteExecute=yes\n"
 	}
-	_, err = fmt.Fprintf(a.io.Out, listenUnit, id.name, line, credential, owner, sandbox, target)
+	_, err = fmt.Fprintf(a.io.Out, listenUnit, id.name, line, config, credential, owner, sandbox, target)
 	return err
 }
 
@@ -192,8 +196,22 @@ func unitLine(words []string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// listenUnit takes the name of the identity, the command line, the credential, the
-// user, the rules and the target.
+// unitConfigDir sets the folder of the configuration where a service would read
+// another one: it would go by another policy. Code: invalid_argument for a folder
+// that cannot be written.
+func unitConfigDir(dir string) (string, error) {
+	if dir == filepath.Join(accountHome(), ".config") {
+		return "", nil
+	}
+	if dir != clean(dir, false) {
+		return "", usagef("%q cannot be in a unit", dir)
+	}
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`)
+	return `Environment="XDG_CONFIG_HOME=` + quote.Replace(dir) + "\"\n", nil
+}
+
+// listenUnit takes the name of the identity, the command line, the folder of the
+// configuration, the credential, the user, the rules and the target.
 const listenUnit = `[Unit]
 Description=ACE messages of %s
 Documentation=man:ace-listen(1)
@@ -204,7 +222,7 @@ After=network-online.target
 Type=notify
 NotifyAccess=main
 ExecStart=%s
-%s%sWatchdogSec=60
+%s%s%sWatchdogSec=60
 # A command of --exec that runs gets 10 seconds, and 5 more to end.
 KillMode=mixed
 TimeoutStopSec=30
