@@ -68,7 +68,7 @@ func newReport(err error, command string) report {
 	case code != "":
 		r.Code, r.Category, r.Retryable = string(code), string(code.Category()), code.Retryable()
 	case errors.As(err, &s):
-		r.Code, r.Category, r.Retryable = s.code, string(fault.Local), s.code != codeDeclined
+		r.Code, r.Category, r.Retryable = s.code, string(s.category()), s.code != codeDeclined
 	default:
 		r.Code, r.Category, r.Retryable, r.ReportID = codeInternal, string(fault.Local), true, suite.NewMessageID()[:8]
 	}

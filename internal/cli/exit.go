@@ -93,6 +93,18 @@ type statusError struct {
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
+// category is that of the tens digit of the status; where the status has none, it
+// is something on this machine.
+func (e *statusError) category() fault.Category {
+	switch e.status / 10 {
+	case exitPermanent / 10:
+		return fault.Permanent
+	case exitTransient / 10:
+		return fault.Transient
+	}
+	return fault.Local
+}
+
 // usagef is an error of the command line or the configuration.
 func usagef(format string, args ...any) error {
 	return &statusError{exitUsage, "", fault.New(fault.InvalidArgument, format, args...)}

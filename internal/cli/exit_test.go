@@ -73,6 +73,9 @@ func TestEveryCodeHasAStatusAndAnExplanation(t *testing.T) {
 			t.Errorf("the relay's %s has no explanation", code)
 		}
 	}
+	if r := newReport(errDeadline, ""); r.Category != string(fault.Transient) || r.Exit/10 != 2 || !r.Retryable {
+		t.Errorf("the deadline is %s and exits with %d", r.Category, r.Exit)
+	}
 	for _, code := range []string{codeInternal, codeDeadline, codeInterrupted, codeDeclined, codeEmpty, handlerFailed} {
 		if _, ok := explanationOf(code); !ok {
 			t.Errorf("%s has no explanation", code)
