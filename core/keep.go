@@ -11,9 +11,11 @@ import (
 
 const (
 	// upkeepInterval is the longest time between two passes, in seconds
-	// (05#delivery-permits, Upkeep). Up to upkeepJitter of it is left out by
-	// chance, so that endpoints started together do not ask their relay together.
+	// (05#delivery-permits, Upkeep). From upkeepMargin to upkeepJitter of it is left
+	// out by chance, so that endpoints started together do not ask their relay
+	// together, and that a pass is not late for Keep having just looked.
 	upkeepInterval = 3600
+	upkeepMargin   = 60
 	upkeepJitter   = 600
 	// upkeepRetry is when a pass is repeated in which something failed that may
 	// pass. It doubles with each pass of that kind in a row.
@@ -81,5 +83,7 @@ func upkeepDelay(failed int, jitter int64) int64 {
 	return min(upkeepRetry<<min(failed-1, 6), most)
 }
 
-// jitter returns a number in [0, upkeepJitter).
-func jitter() int64 { return int64(binary.BigEndian.Uint32(suite.RandomBytes(4))) % upkeepJitter }
+// jitter returns a number in [upkeepMargin, upkeepJitter).
+func jitter() int64 {
+	return upkeepMargin + int64(binary.BigEndian.Uint32(suite.RandomBytes(4)))%(upkeepJitter-upkeepMargin)
+}

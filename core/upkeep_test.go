@@ -399,6 +399,16 @@ func TestUpkeepEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// "at least every 3600 seconds" (05#delivery-permits): also for a pass that falls
+// due when Keep has just looked.
+func TestUpkeepIsNeverLate(t *testing.T) {
+	for range 1000 {
+		if after := core.TestOnlyUpkeepDelay(0, core.TestOnlyJitter()) + core.TestOnlyKeepInterval; after > 3600 || after < 3000 {
+			t.Fatalf("a pass can come %d s after the last one", after)
+		}
+	}
+}
+
 // The first pass comes at once, and a failure brings the next one forward.
 func TestKeep(t *testing.T) {
 	for _, c := range []struct {
