@@ -110,7 +110,9 @@ func (e handlerFailedEvent) text(p *page) {
 	switch {
 	case e.GivenUp:
 		next = "given up"
-	case e.NextAttemptAt != nil && !e.Interrupted:
+	case e.NextAttemptAt == nil:
+		next = "marked as handled meanwhile"
+	case !e.Interrupted:
 		next = "again " + p.time(*e.NextAttemptAt)
 	}
 	p.line("%s\t%s\t%s\tnot handled, attempt %d: %s; %s", p.time(p.app.io.Now()), p.peer(e.From, e.PeerName), p.messageID(e.MessageID), e.Attempt, e.Reason, next)
@@ -131,7 +133,7 @@ func newHandlerFailedEvent(r handler.Result) handlerFailedEvent {
 	if r.Interrupted {
 		e.Exit, e.Reason = nil, "ended with ace"
 	}
-	if r.Handling.GivenUp {
+	if r.Handling.GivenUp || r.Marked {
 		e.NextAttemptAt = nil
 	}
 	return e

@@ -76,8 +76,11 @@ func (q *Queue) save(ctx context.Context, r *Result) (h core.Handling, err error
 		}
 		time.Sleep(time.Second)
 	}
-	if h.MessageID != "" { // nobody else has marked it meanwhile
+	switch {
+	case h.MessageID != "":
 		r.Handling = h
+	case err == nil && !r.Handled:
+		r.Marked = true
 	}
 	return h, err
 }

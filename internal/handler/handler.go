@@ -65,9 +65,12 @@ type Result struct {
 	Handling core.Handling
 	// Interrupted says that the run was ended from outside, which is no failure.
 	Interrupted bool
-	Took        time.Duration
-	Output      int64 // bytes that it has written
-	Left        int64 // bytes of them that were not passed on
+	// Marked says that somebody else has marked the message as handled meanwhile,
+	// as the run itself may: it does not run again.
+	Marked bool
+	Took   time.Duration
+	Output int64 // bytes that it has written
+	Left   int64 // bytes of them that were not passed on
 }
 
 // Queue hands messages to handlers.

@@ -287,6 +287,33 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestMarkedMeanwhile: a run that fails after somebody has marked its message as
+// handled, as it may itself, is told as a failure that brings no other run.
+func TestMarkedMeanwhile(t *testing.T) {
+	p := newPlace(t)
+	p.receive("a", "", "x")
+	stop := p.run(p.queue("touch runs; until test -e marked; do sleep 0.01; done; exit 7", nil))
+	for until := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(p.dir, "runs")); err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("it does not run")
+		}
+	}
+	_, err := p.endpoint.MarkAllHandled(t.Context(), "")
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(p.dir, "marked"), nil, 0o600))
+	r := p.await(1)[0]
+	must(t, stop())
+	if r.Handled || !r.Marked || r.Handling.LastExit != 7 {
+		t.Errorf("result %+v", r)
+	}
+	if n := p.unhandled(); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
