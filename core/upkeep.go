@@ -25,6 +25,7 @@ type UpkeepReport struct {
 	Permits   int   // permit refreshes sent
 	Relayed   int   // queued messages that a relay took
 	Pruned    int64 // rows removed whose time was over
+	KeyEnds   int64 // when the signing key ends, which only its owner can replace; 0: never
 	Withdrawn bool  // the owner has unregistered the identity: nothing was published
 	Failures  []UpkeepFailure
 }
@@ -86,6 +87,9 @@ func (e *Endpoint) Upkeep(ctx context.Context) (UpkeepReport, error) {
 
 func (u *upkeep) finish() UpkeepReport {
 	u.report.Published = u.done
+	if d := u.config.Identity.State().Delegated(); d != nil {
+		u.report.KeyEnds = d.NotAfter
+	}
 	return u.report
 }
 

@@ -2,6 +2,8 @@ package kel
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/ace-toolkit/ace/core/fault"
@@ -134,6 +136,10 @@ func (i *Identity) State() *State { return i.state }
 // what is signed at now (01#operational-signatures).
 func (i *Identity) SigningTime(now int64) int64 { return max(now, i.state.LastTS()) }
 
+// ErrDelegationEnded is in the chain of the error, identity_unavailable, of a
+// signature behind the end of the delegation.
+var ErrDelegationEnded = errors.New("signing delegation ended")
+
 // Sign checks the identity at t, as 01#operational-signatures asks of a
 // signer, and signs action over payload. t comes from [Identity.SigningTime],
 // or is later where 04#verification asks for more.
@@ -151,7 +157,7 @@ func (i *Identity) Sign(action string, t int64, payload []byte) (wire.Signature,
 	case t < i.state.LastTS():
 		return wire.Signature{}, fault.New(fault.IdentityUnavailable, "signing time %d is before the last event of the identity", t)
 	case !i.state.Usable(t):
-		return wire.Signature{}, fault.New(fault.IdentityUnavailable, "signing delegation ended at %d", d.NotAfter)
+		return wire.Signature{}, fault.Wrap(fault.IdentityUnavailable, fmt.Errorf("%w at %d", ErrDelegationEnded, d.NotAfter))
 	case !bytes.Equal(i.signer.PublicKey(), d.Key):
 		return wire.Signature{}, fault.New(fault.IdentityUnavailable, "signing key is not that of the delegation at seq %d", d.Seq)
 	}

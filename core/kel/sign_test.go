@@ -151,6 +151,9 @@ func TestIdentityRefuses(t *testing.T) {
 			wantCode(t, err, c.want)
 		})
 	}
+	if _, err := kel.NewIdentity(ending, p.signing(0)).Sign(kel.ActionPacket, later, nil); !errors.Is(err, kel.ErrDelegationEnded) {
+		t.Errorf("behind the end of the delegation: %v", err)
+	}
 	_, err = kel.NewIdentity(ending, brokenSigner{key: key, err: unplugged}).Sign(kel.ActionPacket, dayOne, nil)
 	if !errors.Is(err, unplugged) {
 		t.Error("the signer's own error is lost")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/suite"
 	"github.com/ace-toolkit/ace/keystore"
 )
@@ -99,6 +100,9 @@ func hintFor(err error, r report) string {
 	}
 	if errors.Is(err, keystore.ErrReplaced) {
 		return "run the command again: it then signs with the new key"
+	}
+	if errors.Is(err, kel.ErrDelegationEnded) {
+		return "see whether the clock is right; then ace identity delegate makes a new signing key"
 	}
 	if errors.Is(err, keystore.ErrUnsettled) {
 		return "ace publish compares it; without its relay, ace identity recover takes the identity back with the next root"

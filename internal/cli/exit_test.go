@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/core/relayapi"
 )
 
@@ -87,6 +88,14 @@ func TestEveryCodeHasAStatusAndAnExplanation(t *testing.T) {
 			t.Errorf("explanation of %s is incomplete or there twice", e.Code)
 		}
 		seen[e.Code] = true
+	}
+}
+
+// TestHintOfALapsedKey: nobody who has an identity is told to make one.
+func TestHintOfALapsedKey(t *testing.T) {
+	err := fault.Wrap(fault.IdentityUnavailable, fmt.Errorf("%w at 5", kel.ErrDelegationEnded))
+	if r := newReport(err, ""); !strings.Contains(r.Hint, "ace identity delegate") || strings.Contains(r.Hint, "ace init") {
+		t.Errorf("the hint is %q", r.Hint)
 	}
 }
 

@@ -169,6 +169,7 @@ type listener struct {
 	connected bool
 	cursor    string              // in the inbox, "" for none yet
 	early     []core.UpkeepReport // from before the first line, which tells of the inbox
+	warned    int64               // when the owner was last told of the end of the signing key
 	processed int
 	reason    string // why it ends, "" for not yet
 	idle      *time.Timer
@@ -250,7 +251,7 @@ func (l *listener) receive(ctx context.Context, s *session) (err error) {
 		} else {
 			err = s.Listen(ctx, l.on)
 		}
-		if !l.o.forever || ctx.Err() != nil || fault.CodeOf(err).Category() != fault.Transient {
+		if !l.o.forever || ctx.Err() != nil || !passes(err) {
 			return err
 		}
 		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: foreverSeconds, Reason: err.Error()}})
@@ -260,6 +261,14 @@ func (l *listener) receive(ctx context.Context, s *session) (err error) {
 			return nil
 		}
 	}
+}
+
+// passes reports whether an error ends by itself: also a clock that the relay does
+// not agree with is set at some time, as after the start of a machine.
+func passes(err error) bool {
+	var f *fault.Error
+	wrongClock := errors.As(err, &f) && f.Remote == string(fault.StaleTimestamp)
+	return wrongClock || fault.CodeOf(err).Category() == fault.Transient
 }
 
 func (l *listener) use(s *session) {
@@ -350,6 +359,7 @@ func (l *listener) onUpkeep(u core.UpkeepReport) {
 }
 
 func (l *listener) printUpkeep(u core.UpkeepReport) {
+	l.warnOfKey(u.KeyEnds)
 	answer := l.app.newMaintainAnswer(u)
 	if l.app.flags.json {
 		l.print(upkeepEvent{"upkeep", answer})
@@ -364,6 +374,18 @@ func (l *listener) printUpkeep(u core.UpkeepReport) {
 }
 
 func (e upkeepEvent) text(*page) {}
+
+// warnOfKey tells once a day of a signing key that ends soon: a listener has no
+// root to replace it, and ends with it. The caller holds mu.
+func (l *listener) warnOfKey(ends int64) {
+	const day = 86400
+	now := l.app.io.Now()
+	if ends == 0 || ends-now >= keyEndsSoon || now-l.warned < day && now >= l.warned {
+		return
+	}
+	l.warned = now
+	l.app.warn("the signing key ends %s, and the listening with it: ace identity delegate makes a new one", (&page{app: l.app}).time(ends))
+}
 
 // begin prints the first line, once. What waits is not known when the relay has
 // not answered yet.

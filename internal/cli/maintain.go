@@ -32,6 +32,7 @@ type maintainAnswer struct {
 	Descriptor          bool    `json:"descriptor"`
 	Card                bool    `json:"card"`
 	DescriptorExpiresAt *int64  `json:"descriptor_expires_at"`
+	KeyExpiresAt        *int64  `json:"key_expires_at"` // null for never
 	BlocksSynced        int     `json:"blocks_synced"`
 	PermitsSent         int     `json:"permits_sent"`
 	Retried             int     `json:"retried"` // queued messages that a relay took
@@ -51,7 +52,7 @@ type upkeepError struct {
 func (a *app) newMaintainAnswer(u core.UpkeepReport) maintainAnswer {
 	r := maintainAnswer{
 		Published: u.Published.Descriptor || u.Published.Card, Registered: orNull(u.Published.Registered),
-		Descriptor: u.Published.Descriptor, Card: u.Published.Card, DescriptorExpiresAt: timeOrNull(u.Published.DescriptorExpires),
+		Descriptor: u.Published.Descriptor, Card: u.Published.Card, DescriptorExpiresAt: timeOrNull(u.Published.DescriptorExpires), KeyExpiresAt: timeOrNull(u.KeyEnds),
 		BlocksSynced: u.Blocks, PermitsSent: u.Permits, Retried: u.Relayed, Pruned: u.Pruned, Withdrawn: u.Withdrawn, Errors: []upkeepError{},
 	}
 	for _, f := range u.Failures {

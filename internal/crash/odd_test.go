@@ -242,6 +242,37 @@ func TestListenForever(t *testing.T) {
 	}
 }
 
+// TestListenForeverWithAWrongClock is one whose clock the relay does not agree with
+// until it has been set, as after the start of a machine: it says so and goes on.
+func TestListenForeverWithAWrongClock(t *testing.T) {
+	x, p := newProxy(t, newPlace(t, program(t)))
+	defer p.serve(t)()
+	alice, bob := acquainted(t, p)
+	bob.env = append(bob.env, "ACE_FAILPOINT_SECOND=1ms")
+	var asked atomic.Int64
+	x.stream = func(o *opening) {
+		if asked.Add(1) > 2 {
+			o.always()
+			return
+		}
+		text("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 38\r\n\r\n" + `{"ok":false,"error":"stale_timestamp"}`)(o)
+	}
+	l := bob.listen(nil, "--forever")
+	for until := time.Now().Add(patience); asked.Load() < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("the relay was asked %d times\n%s", asked.Load(), l.stderr)
+		}
+	}
+	alice.must("send", bob.aceID(), "there")
+	l.waitMessage("there")
+	if got := fmt.Sprint(delays(l.seen(""))); got != "[30 30]" || asked.Load() != 3 {
+		t.Errorf("the relay was asked %d times, and the listener waited %s", asked.Load(), got)
+	}
+	if end := l.end(syscall.SIGINT); end.Event != "end" {
+		t.Errorf("the listener ended with %+v", end)
+	}
+}
+
 // TestPollGivesUp is a listener that polls a relay which is not there: it goes on
 // as one with a stream does.
 func TestPollGivesUp(t *testing.T) {
