@@ -36,6 +36,7 @@ func TestManPages(t *testing.T) {
 	for page, words := range map[string][]string{
 		"ace.1":             {"\\-\\-passphrase\\-fd", "\\-\\-json"},
 		"ace-contact.1":     {"ace contact accept", "\\-\\-fail\\-empty"},
+		"ace-listen.1":      {".B ace listen [\\-\\-once]", "\\-\\-forever", "ace listen unit", "\\-\\-system"},
 		"ace-exit-codes.7":  {"kel_conflict", "143"},
 		"ace-environment.7": {"ACE_PASSPHRASE", "ACE_NO_INPUT"},
 	} {

@@ -62,12 +62,12 @@ func writeFiles(dir string, files map[string][]byte) error {
 // manPages returns the manual, by file name: ace(1), one page for each command
 // directly below it, and the topics of help.
 func (a *app) manPages(root *cobra.Command) map[string][]byte {
-	pages := map[string][]byte{"ace.1": manPage(root, 1)}
+	pages := map[string][]byte{"ace.1": a.manPage(root, 1)}
 	for _, c := range root.Commands() {
 		if c.Hidden || c.Name() == "help" {
 			continue
 		}
-		pages["ace-"+c.Name()+".1"] = manPage(c, 1)
+		pages["ace-"+c.Name()+".1"] = a.manPage(c, 1)
 	}
 	for _, t := range topics() {
 		at := topicPages[t.name]
@@ -106,11 +106,11 @@ func topicPage(t topic, root *cobra.Command, at manPlace) []byte {
 }
 
 // manPage renders a command and the commands below it.
-func manPage(c *cobra.Command, section int) []byte {
+func (a *app) manPage(c *cobra.Command, section int) []byte {
 	var b bytes.Buffer
 	manHead(&b, strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short, section)
 	b.WriteString(".SH SYNOPSIS\n")
-	for i, l := range leavesOf(c) {
+	for i, l := range a.leavesOf(c) {
 		if i > 0 {
 			b.WriteString(".br\n")
 		}
@@ -120,7 +120,7 @@ func manPage(c *cobra.Command, section int) []byte {
 	if !c.HasParent() {
 		manCommands(&b, c)
 	}
-	for _, l := range leavesOf(c) {
+	for _, l := range a.leavesOf(c) {
 		if c.HasParent() {
 			manOptions(&b, l, l != c)
 		}
@@ -133,9 +133,9 @@ func manPage(c *cobra.Command, section int) []byte {
 	return b.Bytes()
 }
 
-// leavesOf returns the commands that a page describes: the command itself, or
-// those below a command that only holds others.
-func leavesOf(c *cobra.Command) []*cobra.Command {
+// leavesOf returns the commands that a page describes: the command itself, unless
+// it only holds others, and those below it.
+func (a *app) leavesOf(c *cobra.Command) []*cobra.Command {
 	if !c.HasParent() {
 		return []*cobra.Command{c}
 	}
@@ -143,8 +143,11 @@ func leavesOf(c *cobra.Command) []*cobra.Command {
 		return []*cobra.Command{c}
 	}
 	var leaves []*cobra.Command
+	if _, isLeaf := a.answers[c]; isLeaf {
+		leaves = append(leaves, c)
+	}
 	for _, sub := range c.Commands() {
-		leaves = append(leaves, leavesOf(sub)...)
+		leaves = append(leaves, a.leavesOf(sub)...)
 	}
 	return leaves
 }
