@@ -2,7 +2,7 @@
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test race lint fuzz gen cover bench bench-relay crash soak sim interop
+.PHONY: all build test race lint fuzz gen cover bench bench-relay crash soak soak-node sim interop
 
 all: build lint test
 
@@ -53,6 +53,11 @@ crash:
 MINUTES ?= 1
 soak:
 	go test ./internal/crash -count=1 -run 'TestSoak$$' -minutes $(MINUTES) -seed $(SEED) -timeout 0 -v
+
+# The same with a handler that fails, hangs and floods, over a relay that drops,
+# doubles, delays and refuses.
+soak-node:
+	go test ./internal/crash -count=1 -run 'TestNodeSoak$$' -minutes $(MINUTES) -seed $(SEED) -timeout 0 -v
 
 # Simulated worlds of endpoints and relays, on all cores; SEEDS=100000 for a long
 # round, which says each minute how far it is, SEED=n SEEDS=1 to see one again.

@@ -44,10 +44,10 @@ crash_round() {
   go test ./internal/crash -count=1 -run 'TestCrash$' -kills "$CRASH_KILLS" -timeout 5m -v
 }
 
-# soak_minute is a short soak, and the stream of a listener cut at every offset;
-# make soak MINUTES=10 is a longer one.
+# soak_minute is a short soak of each kind, and the stream of a listener cut at
+# every offset; make soak MINUTES=10 and make soak-node MINUTES=10 are longer ones.
 soak_minute() {
-  go test ./internal/crash -count=1 -run 'TestSoak$|TestListenCut$' -minutes 1 -stride 50 -timeout 15m -v
+  go test ./internal/crash -count=1 -run 'TestSoak$|TestNodeSoak$|TestListenCut$' -minutes 1 -stride 50 -timeout 15m -v
 }
 
 # fuzz_all runs every fuzz target for a short while.

@@ -11,6 +11,7 @@ import (
 	"github.com/ace-toolkit/ace/core/relayclient"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
+	"github.com/ace-toolkit/ace/internal/failpoint"
 )
 
 // streamStart is the since of an inbox from its start (07#inbox).
@@ -264,7 +265,7 @@ func (l *listening) retrying(err error, delay int64) {
 }
 
 func sleep(ctx context.Context, seconds int64) error {
-	timer := time.NewTimer(time.Duration(seconds) * time.Second)
+	timer := time.NewTimer(time.Duration(seconds) * failpoint.Second())
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -25,7 +25,8 @@
 // Commands that change the keys of an identity are killed as well, at each of
 // their places, and so is what sends and receives messages. The stream of a
 // listener is cut at every byte (TestListenCut), and two listeners and their
-// relay live through all of it at once (TestSoak).
+// relay live through all of it at once (TestSoak), also with handlers that crash
+// and a relay that fails on purpose (TestNodeSoak).
 //
 // A seed gives the plan of a round: who does what, and where the relay dies.
 // How the processes interleave is not in it.

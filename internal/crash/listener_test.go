@@ -35,6 +35,7 @@ type event struct {
 	In        int64 `json:"in_s"`
 	Reason    string
 	Processed int
+	Attempt   int // of a handler
 	Untrusted struct{ Body struct{ Message string } }
 	Error     struct{ Code string }
 }

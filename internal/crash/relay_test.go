@@ -25,6 +25,7 @@ import (
 type place struct {
 	binary, dir, address string
 	front                string // address of the proxy before it, "" for none
+	chaos                string // the faults that it plays, "" for none
 }
 
 // newPlace takes a free port below those that the system gives to clients, so
@@ -58,6 +59,9 @@ func (p place) environment() []string { return []string{"HOME=" + p.dir, "XDG_RU
 func (p place) command(env ...string) *exec.Cmd {
 	c := exec.Command(p.binary, "relay", "serve", "--dev", "--config", p.config(), "--data", p.data(),
 		"--listen", p.address, "--public-url", p.url(), "--trusted-proxy", "127.0.0.1/32")
+	if p.chaos != "" {
+		c.Args = append(c.Args, "--chaos", p.chaos)
+	}
 	c.Env = append(p.environment(), env...)
 	return c
 }

@@ -24,13 +24,23 @@ type side struct {
 	listener *listener
 	lives    int // of it
 	killed   bool
-	shown    []event // messages that its listeners showed, since the state was lost
+	shown    []event  // messages that its listeners showed, since the state was lost
+	handler  *handler // that its listeners run, nil for none
+
+	changes     []change // of its keys
+	appendsLeft int      // of its log after them
 
 	using sync.RWMutex // held while a command uses the state that may be lost
 
 	mu     sync.Mutex
 	queued []queuedMessage // guarded by mu, as what follows
 	barred bool            // the permits it holds may be void, or lost
+}
+
+// change is one of keys.
+type change struct {
+	rotated bool
+	seq     int64 // of the last event of the log after it
 }
 
 // queuedMessage is one that "ace send" has taken.
@@ -67,7 +77,7 @@ func (x *side) send() {
 		select {
 		case <-x.soak.stop:
 			return
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(x.soak.pace):
 		}
 		if err := x.sendOne(n); err != nil {
 			x.t.Errorf("%s: message %d: %v", x.name, n, err)
@@ -157,7 +167,7 @@ func (x *side) outbox(filter string) []string {
 // again and again would fill the queues of both at the relay, where neither finds
 // room for the receipts of the other's then (07#send, recipient_inbox_full).
 func (x *side) nudge() {
-	ids := x.outbox(`map(select(.settled_at == null) | .message_id) | .[:32]`)
+	ids := x.outbox(`map(select(.settled_at == null) | .message_id) | .[:` + fmt.Sprint(x.soak.nudged) + `]`)
 	if len(ids) > 0 {
 		_, _ = x.try(append([]string{"outbox", "retry"}, ids...)...)
 	}
@@ -188,7 +198,7 @@ func (x *side) start() {
 		x.t.Fatal(err)
 	}
 	x.t.Cleanup(func() { log.Close() })
-	x.listener = x.listen(log)
+	x.listener = x.listen(log, x.handler.options()...)
 	x.listener.wait("being ready", func() bool { return len(x.listener.seen("ready")) > 0 })
 }
 
@@ -210,6 +220,7 @@ func (x *side) end(sig syscall.Signal) {
 		x.t.Errorf("%s's listener ended with %+v: %s", x.name, last, x.listener.stderr)
 	}
 	x.shown = append(x.shown, x.listener.seen("message")...)
+	x.handler.ended(x.listener)
 	x.listener = nil
 }
 
@@ -222,6 +233,7 @@ func (x *side) changeKeys(command ...string) {
 	x.peer.bar(true)
 	out, code := x.try(append([]string{"identity"}, command...)...)
 	var v struct {
+		Events []struct{ Seq int64 }
 		Budget struct {
 			Left int `json:"appends_left"`
 		} `json:"budget_after"`
@@ -233,6 +245,8 @@ func (x *side) changeKeys(command ...string) {
 	if v.Budget.Left < reserve {
 		x.t.Fatalf("%s: %d appends are left of the log: this soak is too long", x.name, v.Budget.Left)
 	}
+	x.appendsLeft = v.Budget.Left
+	x.changes = append(x.changes, change{rotated: command[0] == "rotate", seq: v.Events[len(v.Events)-1].Seq})
 	x.soak.counts["keys"]++
 	x.soak.heal(x.name + " has new keys")
 	x.peer.bar(false)

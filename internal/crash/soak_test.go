@@ -28,36 +28,27 @@ var minutes = flag.Float64("minutes", 0, "how long the soak goes on, at least on
 func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	s.begin()
-	random := rand.New(rand.NewPCG(s.seed, 0))
-	until := time.Now().Add(time.Duration(*minutes * float64(time.Minute)))
-	for n := 0; n == 0 || time.Now().Before(until); n++ {
-		acts := s.acts(n)
-		if *minutes > 0 {
-			random.Shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
-		}
-		for i, a := range acts {
-			if n > 0 && !time.Now().Before(until) {
-				break
-			}
-			s.do(fmt.Sprintf("%d.%d %s", n, i, a.name), a.do)
-		}
-	}
+	s.goOn(s.acts)
 	s.settle()
 	s.check()
 }
 
 // soak is one of them.
 type soak struct {
-	t      *testing.T
-	seed   uint64
-	dir    string
-	log    *os.File
-	place  place
-	relay  *relay
-	lives  int // of the relay
-	sides  [2]*side
-	lost   *loss // nil as long as nothing is
-	counts map[string]int
+	t       *testing.T
+	seed    uint64
+	dir     string
+	log     *os.File
+	place   place
+	relay   *relay
+	lives   int // of the relay
+	sides   [2]*side
+	lost    *loss         // nil as long as nothing is
+	pace    time.Duration // between two messages of one, at least
+	nudged  int           // how many of its messages a side attempts again at a time
+	faults  string        // of the relay, "" for none
+	handled bool          // both have a handler, one of each kind
+	counts  map[string]int
 
 	senders sync.WaitGroup
 	stop    chan struct{} // closed when no more is to be sent
@@ -69,7 +60,7 @@ func newSoak(t *testing.T) *soak {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &soak{t: t, seed: *seed, dir: dir, place: newPlace(t, program(t)), counts: map[string]int{}, stop: make(chan struct{})}
+	s := &soak{t: t, seed: *seed, dir: dir, place: newPlace(t, program(t)), pace: 200 * time.Millisecond, nudged: 32, counts: map[string]int{}, stop: make(chan struct{})}
 	if s.seed == 0 {
 		s.seed = uint64(time.Now().UnixNano()) | 1
 	}
@@ -148,7 +139,10 @@ func (s *soak) begin() {
 	alice.must("connect", bob.id)
 	bob.must("pull")
 	alice.must("pull")
-	for _, x := range s.sides {
+	for i, x := range s.sides {
+		if s.handled {
+			x.handle(i == 1)
+		}
 		x.start()
 		s.senders.Go(x.send)
 	}
@@ -172,6 +166,9 @@ func (s *soak) newSide(name string) *side {
 // serve starts the relay.
 func (s *soak) serve() {
 	s.t.Helper()
+	if s.place.chaos = s.faults; s.faults != "" {
+		s.place.chaos = fmt.Sprintf("%s,seed=%d", s.faults, s.seed>>32+uint64(s.lives))
+	}
 	r, err := s.place.start()
 	if err != nil {
 		s.t.Fatal(err)
@@ -192,6 +189,25 @@ type act struct {
 	do   func()
 }
 
+// goOn does what happens, once around or until the time is over.
+func (s *soak) goOn(acts func(n int) []act) {
+	s.t.Helper()
+	random := rand.New(rand.NewPCG(s.seed, 0))
+	until := time.Now().Add(time.Duration(*minutes * float64(time.Minute)))
+	for n := 0; n == 0 || time.Now().Before(until); n++ {
+		list := acts(n)
+		if *minutes > 0 {
+			random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		}
+		for i, a := range list {
+			if n > 0 && !time.Now().Before(until) {
+				break
+			}
+			s.do(fmt.Sprintf("%d.%d %s", n, i, a.name), a.do)
+		}
+	}
+}
+
 // acts are those of the n-th time around.
 func (s *soak) acts(n int) (acts []act) {
 	add := func(name string, do func()) { acts = append(acts, act{name, do}) }
@@ -202,20 +218,32 @@ func (s *soak) acts(n int) (acts []act) {
 		add("the relay is killed", func() { s.again(syscall.SIGKILL) })
 		return acts
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		add("the relay gets "+sig.String(), func() { s.again(sig) })
-		for _, x := range s.sides {
-			add(x.name+"'s listener gets "+sig.String(), func() { x.restart(sig) })
-		}
-	}
+	acts = s.ends()
 	for _, x := range s.sides {
-		add(x.name+" delegates", func() { x.changeKeys("delegate") })
-		add(x.name+" rotates", func() { x.changeKeys("rotate", "--yes") })
+		acts = append(acts, x.changesOfKeys()...)
 	}
 	if n == 0 {
 		add("the state of one is lost", func() { s.lose(s.sides[s.seed%2]) })
 	}
 	return acts
+}
+
+// ends are the ends of each process that runs.
+func (s *soak) ends() (acts []act) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		acts = append(acts, act{"the relay gets " + sig.String(), func() { s.again(sig) }})
+		for _, x := range s.sides {
+			acts = append(acts, act{x.name + "'s listener gets " + sig.String(), func() { x.restart(sig) }})
+		}
+	}
+	return acts
+}
+
+func (x *side) changesOfKeys() []act {
+	return []act{
+		{x.name + " delegates", func() { x.changeKeys("delegate") }},
+		{x.name + " rotates", func() { x.changeKeys("rotate", "--yes") }},
+	}
 }
 
 // do does something, and lets some time pass in which they write.
@@ -284,8 +312,10 @@ func (s *soak) settle() {
 	for _, x := range s.sides {
 		x.end(syscall.SIGINT)
 	}
-	for _, x := range s.sides { // what the last receipts have left
-		x.must("pull")
+	for range 2 { // what came late, and then the receipts for it
+		for _, x := range s.sides {
+			x.must("pull")
+		}
 	}
 	for _, x := range s.sides {
 		if got := x.must("pull", "--jq", ".fetched"); got != "0" {

@@ -24,7 +24,7 @@ func Segment(size int64) int64 { return size }
 func Every(d time.Duration) time.Duration { return d }
 
 // Second returns the length of a second that a listener waits before it connects
-// again.
+// again, or fetches again what it could not settle.
 func Second() time.Duration { return time.Second }
 
 // Silence returns how long a relay may be silent.

@@ -88,7 +88,7 @@ func Clock(now func() int64) func() int64 {
 func Every(d time.Duration) time.Duration { return duration("ACE_FAILPOINT_SWEEP", d) }
 
 // Second returns the length of a second that a listener waits before it connects
-// again.
+// again, or fetches again what it could not settle.
 func Second() time.Duration { return duration("ACE_FAILPOINT_SECOND", time.Second) }
 
 // Silence returns how long a relay may be silent.
