@@ -128,10 +128,12 @@ func (h *host) unpublish() {
 	h.expect("unpublish", err)
 }
 
-// handle marks the oldest messages as handled, which makes room for others.
+// handle is the owner who marks the oldest messages as handled, which makes room
+// for others.
 func (h *host) handle(n int) error {
 	waiting, err := h.endpoint.Inbox(h.w.ctx, core.InboxFilter{Unhandled: true})
 	for _, m := range waiting[:min(n, len(waiting))] {
+		h.handlers.acked[received{m.From, m.MessageID}] = true
 		if err := h.endpoint.MarkHandled(h.w.ctx, m.From, m.MessageID); err != nil {
 			return err
 		}

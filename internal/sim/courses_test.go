@@ -36,6 +36,20 @@ func (w *world) flood(h, peer *host) {
 	}
 }
 
+// work lets a host handle what it gets as it comes.
+func (w *world) work(h, peer *host) {
+	for range 1 + w.rand.IntN(4) {
+		w.aside(peer, "send", func() { peer.send(h) })
+		if w.chance(0.7) {
+			w.pullAside(h)
+			w.aside(h, "run handlers", h.runHandlersOn)
+		}
+		if w.broken != nil {
+			return
+		}
+	}
+}
+
 // tradeLate goes on in a thread as soon as the time of the message that keeps it
 // busy is over, whether or not somebody has noticed
 // (08#sender-state-and-busy-threads).

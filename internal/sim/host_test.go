@@ -78,6 +78,7 @@ type host struct {
 	forgot     map[string]bool       // ACE IDs with whom contact was ended in this step
 	requested  map[string]bool       // ACE IDs that were sent a contact request in this step
 	issued     map[string][]byte     // the last permit that has left it in this step, by ACE ID
+	handlers   *handlers
 }
 
 // received names a message to its recipient.
@@ -92,6 +93,7 @@ func (w *world) addHost(n int, s stageHost) {
 		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, routeless: map[string]bool{}, retryAfter: map[nthAttempt]int64{},
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
 		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
+		handlers: newHandlers(),
 	}
 	h.relay = w.relays[h.shape.relay]
 	h.become(s.state, s.key)
@@ -108,12 +110,14 @@ func (h *host) path() string { return filepath.Join(h.dir, "store.db") }
 func (h *host) begin() {
 	clear(h.issued)
 	clear(h.lookups)
+	h.handlers.endStep()
 	h.told, h.keys = map[received]int{}, map[string]bool{}
 	h.view, h.looked = h.load(), h.disk.written
 }
 
 // open starts the endpoint's process. It may die on the way.
 func (h *host) open() {
+	h.handlers.restart()
 	h.unwatch = faultdisk.Watch(h.dir, func(op faultdisk.Op) int32 { return h.disk.hook(h.w, op) })
 	c := h.config()
 	for {
@@ -309,6 +313,7 @@ func (h *host) settleStep() {
 func (h *host) look() {
 	if h.disk.written == h.looked {
 		clear(h.lookups) // what is pinned already
+		h.handlers.endStep()
 		return
 	}
 	h.looked = h.disk.written
@@ -318,7 +323,7 @@ func (h *host) look() {
 	}
 	before := h.view
 	h.view = h.load()
-	for _, r := range rules {
+	for _, r := range slices.Concat(rules, handlerRules) {
 		if what := r.check(h, before, h.view); what != "" {
 			h.w.violate(r.name, r.cite, "%s: %s", h.name, what)
 		}
@@ -328,6 +333,7 @@ func (h *host) look() {
 	clear(h.requested)
 	clear(h.issued)
 	clear(h.lookups)
+	h.handlers.endStep()
 }
 
 // The failures that the weather explains, in any operation: with a new key there

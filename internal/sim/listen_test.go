@@ -78,6 +78,7 @@ func (w *world) turn(h *host) {
 	}{
 		{10, func() { w.bystand(h) }},
 		{4, func() { h.rival() }},
+		{3, func() { h.runHandlers() }},
 		{3, func() { h.goOn(1 + w.rand.Int64N(100)) }},
 		{1, func() { w.sleep(1 + w.rand.Int64N(700)) }}, // nothing comes through
 		{2, func() { h.cutStreams(func(s *stream) { s.cut(w.rand.IntN(60_000)) }) }},

@@ -36,6 +36,8 @@ func TestMonthIsFlat(t *testing.T) {
 			t.Errorf("only %d messages came in a month", read)
 		case after.outbox > before.outbox+perRound || after.seen > before.seen+2*perRound:
 			t.Errorf("what is kept for a time grows: %+v, and then %+v", before, after)
+		case before.handlings > 0 || after.handlings > 0:
+			t.Errorf("attempts are kept of messages that are handled: %+v, and then %+v", before, after)
 		case after.bytes > before.bytes+int64(read)*mostPerMessage+slack:
 			t.Errorf("the files grow by %d bytes for %d messages", after.bytes-before.bytes, read)
 		case after.heap > before.heap+1<<20:
@@ -50,7 +52,8 @@ const (
 	slack          = 64 << 10
 )
 
-// live is some days in which two hosts write to each other and read.
+// live is some days in which two hosts write to each other and hand what they read
+// to handlers, which fail, hang and die with their host as in any world.
 func (w *world) live(days int) {
 	for range days * 2 {
 		if w.broken != nil {
@@ -70,11 +73,12 @@ func (w *world) live(days int) {
 			}
 		}
 		for _, h := range w.hosts {
-			h.expect("handle", h.handle(2*perRound))
+			h.runHandlersOn()
 			h.settleStep()
 		}
 		w.forgetPast()
 	}
+	w.serveToTheEnd()
 }
 
 // forgetPast drops what the onlooker knows of messages that are over.
@@ -92,13 +96,14 @@ func (w *world) forgetPast() {
 // weight is what an endpoint has come to.
 type weight struct {
 	messages, outbox, seen int   // rows
+	handlings              int   // rows of attempts at messages
 	bytes                  int64 // of its files
 	heap                   uint64
 }
 
 func (h *host) weigh() (x weight) {
 	v := h.load()
-	x.messages, x.outbox, x.seen = len(v.messages), len(v.outbox), len(v.seen)
+	x.messages, x.outbox, x.seen, x.handlings = len(v.messages), len(v.outbox), len(v.seen), len(v.handlings)
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)

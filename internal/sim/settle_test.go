@@ -25,6 +25,7 @@ func (w *world) settle() {
 		w.release()
 	}
 	for _, h := range w.hosts {
+		h.takeBackGivenUp() // or it would take up the room of others for good
 		withdrawn, err := h.endpoint.Withdrawn(w.ctx)
 		h.expect("withdrawn", err)
 		if withdrawn { // only its owner publishes it again
@@ -48,6 +49,9 @@ func (w *world) settle() {
 		}
 		w.expireNext()
 		w.round(false)
+	}
+	if w.broken == nil {
+		w.serveToTheEnd()
 	}
 	for _, m := range w.sent.list {
 		w.checkEnd(m)
@@ -74,7 +78,7 @@ func (w *world) round(all bool) {
 		for _, h := range w.hosts {
 			if h.awaited || all {
 				again = again || h.awaited
-				h.expect("handle", h.handle(1000))
+				h.serveAll()
 				h.expect("pull", h.pull(0))
 				h.look()
 			}

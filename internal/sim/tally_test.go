@@ -31,6 +31,8 @@ func (t tally) check(test *testing.T) {
 		"accepted", "died", "restored", "lost", "rotate", "held back", "answer lost", "doubled", "hopeful",
 		"ended delivered", "ended expired", "sent to a peer prekey", "receipt delivered ", "event message",
 		"stream", "stream cut", "another process", "recover", "imported", "forget", "unpublish", "prekeys exhausted",
+		"handler: succeeds", "handler: fails", "handler: hangs", "handler: lies", "handler: interrupted", "handler: given up",
+		"handler: not due yet", "handler: anew", "handler: the host dies before the work is done", "handler: the host dies after the work is done",
 		"trade: ", "trade: thread_busy", "receipt rejected thread_busy", "threads at their end",
 	} {
 		if t[what] == 0 {

@@ -31,6 +31,7 @@ type view struct {
 	threads    map[threadKey]bargain
 	heldKey    map[string]string // ID of the prekey held, by peer
 	blocks     map[string]store.Block
+	handlings  map[received]store.Handling
 }
 
 // refused are the rows about packets that were not taken in.
@@ -54,7 +55,7 @@ func (h *host) load() *view {
 	v := &view{
 		contacts: map[string]store.Contact{}, pins: map[string]*kel.State{}, held: map[string]store.Permit{}, issued: map[string]store.Permit{},
 		prekeys: map[string][]store.Prekey{}, seen: map[received]store.Seen{}, horizons: map[string]int64{},
-		threads: map[threadKey]bargain{}, heldKey: map[string]string{}, blocks: map[string]store.Block{},
+		threads: map[threadKey]bargain{}, heldKey: map[string]string{}, blocks: map[string]store.Block{}, handlings: map[received]store.Handling{},
 	}
 	h.read(func(tx *store.Tx) error {
 		var failures []error
@@ -76,6 +77,11 @@ func (h *host) load() *view {
 		note(err)
 		for _, c := range contacts {
 			v.contacts[c.Peer] = c
+		}
+		handlings, err := tx.Handlings()
+		note(err)
+		for _, x := range handlings {
+			v.handlings[received{x.Peer, x.MessageID}] = x
 		}
 		seen, err := tx.SeenEntries()
 		note(err)
