@@ -289,11 +289,14 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 		_, err := u.Identity.Sign(kel.ActionPacket, later, []byte("x"))
 		return err
 	}
-	if err := sign(); err != nil {
+	if err := errors.Join(sign(), u.CheckCurrent()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Delegate(renewal(t, s), later); err != nil {
 		t.Fatal(err)
+	}
+	if err := u.CheckCurrent(); !errors.Is(err, fault.IdentityUnavailable) || !errors.Is(err, keystore.ErrReplaced) {
+		t.Errorf("the key is current after the change: %v", err)
 	}
 	if err := sign(); !errors.Is(err, fault.IdentityUnavailable) || !errors.Is(err, keystore.ErrReplaced) {
 		t.Errorf("after the change: %v", err)

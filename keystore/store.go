@@ -130,6 +130,12 @@ type Unlocked struct {
 	signer *signer
 }
 
+// CheckCurrent fails when the keys are not those of the log on disk any more, with
+// [ErrReplaced] when another process has delegated to a new key. A signature does
+// that by itself, but for one behind the end of the delegation, which comes to no
+// key. Code: identity_unavailable.
+func (u *Unlocked) CheckCurrent() error { return u.signer.checkCurrent() }
+
 // Destroy clears the keys.
 func (u *Unlocked) Destroy() {
 	u.signer.key.Destroy()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ace-toolkit/ace/core"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/kel"
 	"github.com/ace-toolkit/ace/internal/failpoint"
 	"github.com/ace-toolkit/ace/internal/handler"
 	"github.com/ace-toolkit/ace/keystore"
@@ -229,8 +230,17 @@ func (l *listener) listen(ctx context.Context, s *session) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var tasks sync.WaitGroup
-	tasks.Go(func() { s.Keep(ctx, core.KeepOptions{NoUpkeep: l.o.noMaintain, OnUpkeep: l.onUpkeep}) })
-	var handling error
+	var handling, stale error
+	tasks.Go(func() {
+		s.Keep(ctx, core.KeepOptions{NoUpkeep: l.o.noMaintain, OnUpkeep: func(u core.UpkeepReport) {
+			l.onUpkeep(u)
+			// A stream can stay open behind the end of the key, and sign nothing.
+			if current := s.unlocked.CheckCurrent(); errors.Is(current, keystore.ErrReplaced) {
+				stale = current
+				stop()
+			}
+		}})
+	})
 	tasks.Go(func() {
 		if handling = l.handle(ctx, s); handling != nil {
 			stop()
@@ -239,7 +249,7 @@ func (l *listener) listen(ctx context.Context, s *session) error {
 	err := l.receive(ctx, s)
 	stop()
 	tasks.Wait()
-	return errors.Join(err, handling)
+	return errors.Join(err, handling, stale)
 }
 
 // receive receives until ctx ends or receiving fails, with --forever for good. The
@@ -250,6 +260,9 @@ func (l *listener) receive(ctx context.Context, s *session) (err error) {
 			err = s.Poll(ctx, int64(l.o.poll), l.on)
 		} else {
 			err = s.Listen(ctx, l.on)
+		}
+		if current := s.unlocked.CheckCurrent(); errors.Is(err, kel.ErrDelegationEnded) && current != nil {
+			return current
 		}
 		if !l.o.forever || ctx.Err() != nil || !passes(err) {
 			return err
@@ -263,12 +276,13 @@ func (l *listener) receive(ctx context.Context, s *session) (err error) {
 	}
 }
 
-// passes reports whether an error ends by itself: also a clock that the relay does
-// not agree with is set at some time, as after the start of a machine.
+// passes reports whether an error ends by itself, or once its owner has done what
+// the daily warning says: a clock that the relay does not agree with is set at some
+// time, as after the start of a machine, and a signing key replaced.
 func passes(err error) bool {
 	var f *fault.Error
 	wrongClock := errors.As(err, &f) && f.Remote == string(fault.StaleTimestamp)
-	return wrongClock || fault.CodeOf(err).Category() == fault.Transient
+	return wrongClock || errors.Is(err, kel.ErrDelegationEnded) || fault.CodeOf(err).Category() == fault.Transient
 }
 
 func (l *listener) use(s *session) {
@@ -376,7 +390,7 @@ func (l *listener) printUpkeep(u core.UpkeepReport) {
 func (e upkeepEvent) text(*page) {}
 
 // warnOfKey tells once a day of a signing key that ends soon: a listener has no
-// root to replace it, and ends with it. The caller holds mu.
+// root to replace it. The caller holds mu.
 func (l *listener) warnOfKey(ends int64) {
 	const day = 86400
 	now := l.app.io.Now()
@@ -384,7 +398,11 @@ func (l *listener) warnOfKey(ends int64) {
 		return
 	}
 	l.warned = now
-	l.app.warn("the signing key ends %s, and the listening with it: ace identity delegate makes a new one", (&page{app: l.app}).time(ends))
+	when := "ends " + (&page{app: l.app}).time(ends)
+	if ends <= now {
+		when = "ended " + (&page{app: l.app}).time(ends) + ", and nothing is sent or received"
+	}
+	l.app.warn("the signing key %s: ace identity delegate makes a new one", when)
 }
 
 // begin prints the first line, once. What waits is not known when the relay has

@@ -21,7 +21,7 @@ func (o *listenOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.once, "once", false, "end after the first message, or with --exec after the first run")
 	f.BoolVar(&o.noMaintain, "no-maintain", false, "leave it to ace maintain to stay in reach")
-	f.BoolVar(&o.forever, "forever", false, "begin again where ten connections in a row have failed, or the clocks differ")
+	f.BoolVar(&o.forever, "forever", false, "begin again where ten connections in a row have failed, the clocks differ, or the signing key has ended")
 	durationVar(f, &o.idleExit, "idle-exit", 0, "end when nothing came for so `LONG` and no command runs")
 	f.IntVar(&o.poll, "poll", 0, "ask every `SECONDS` in place of a stream, where a proxy holds streams up")
 	f.StringSliceVar(&o.types, "types", nil, "only messages of these `TYPES`; others are received all the same")
