@@ -116,6 +116,9 @@ func hintFor(err error, r report) string {
 	if errors.Is(err, core.ErrWithdrawn) {
 		return "ace publish registers it again"
 	}
+	if r.Holder != nil && r.Holder.PID > 0 {
+		return fmt.Sprintf("wait for that process, or end it in good order: kill %d", r.Holder.PID)
+	}
 	if r.Exit == exitUsage {
 		return "" // the message says it all
 	}
