@@ -400,7 +400,7 @@ func (l *listener) warnOfKey(ends int64) {
 	l.warned = now
 	when := "ends " + (&page{app: l.app}).time(ends)
 	if ends <= now {
-		when = "ended " + (&page{app: l.app}).time(ends) + ", and nothing is sent or received"
+		when = "ended " + (&page{app: l.app}).time(ends) + ", and nothing leaves or is taken in"
 	}
 	l.app.warn("the signing key %s: ace identity delegate makes a new one", when)
 }
