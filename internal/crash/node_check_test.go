@@ -112,18 +112,19 @@ func (x *side) checkAttempts(runs []run) {
 	}
 }
 
+// quarantineMost is how many packets are kept in quarantine, the newest.
+const quarantineMost = 100
+
 // checkLog holds the audit log of a side against what must have happened to it.
 func (x *side) checkLog(own, peer state) {
 	x.t.Helper()
 	x.checkKeyRows(own)
 	x.checkPacketRows(own, peer)
-	for event, want := range map[audit.Event]int{
-		audit.ContactAdmitted:    1,
-		audit.MessageQuarantined: len(own.quarantine),
-	} {
-		if got := len(rowsOf(own, event)); got != want {
-			x.t.Errorf("%s: %d rows %s in the audit log, want %d", x.name, got, event, want)
-		}
+	if got := len(rowsOf(own, audit.ContactAdmitted)); got != 1 {
+		x.t.Errorf("%s: %d rows say that the peer was admitted, want 1", x.name, got)
+	}
+	if got, want := len(rowsOf(own, audit.MessageQuarantined)), len(own.quarantine); got < want || got > want && want < quarantineMost {
+		x.t.Errorf("%s: %d rows tell of %d packets in quarantine", x.name, got, want)
 	}
 	for _, a := range own.audits {
 		if !a.Event.Known() {
@@ -284,7 +285,13 @@ func (x *side) traceSent(id string, own state) {
 func (x *side) traceReceived(id string) {
 	x.t.Helper()
 	t := x.trace(id)
-	if t.Direction != "in" || t.State != "received" || !t.Read || len(t.Events) < 2 || t.Events[0].Event != "signed" || t.Events[1].Event != "received" {
+	came := 0
+	for _, e := range t.Events {
+		if e.Event == "received" {
+			came++
+		}
+	}
+	if t.Direction != "in" || t.State != "received" || !t.Read || came != 1 || t.Events[0].Event != "signed" {
 		x.t.Errorf("ace trace %s at %s: %+v", id, x.name, t)
 	}
 }

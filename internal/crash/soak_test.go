@@ -287,7 +287,7 @@ func (s *soak) heal(after string) {
 // await waits for f, and nudges both sides meanwhile.
 func (s *soak) await(what string, f func() bool) {
 	s.t.Helper()
-	const most = 5 * time.Minute
+	most := 5*time.Minute + time.Duration(*minutes/4*float64(time.Minute)) // also for what has piled up
 	deadline := time.Now().Add(most)
 	for n := 1; !f(); n++ {
 		if time.Now().After(deadline) {

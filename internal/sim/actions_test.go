@@ -72,6 +72,10 @@ var actions = []action{
 	{"vouch", 1, false, func(_ *world, h, peer *host) { h.vouch(peer) }},
 	{"handle", 3, false, func(w *world, h, _ *host) { h.expect("handle", h.handle(w.some(1, 2, 100))) }},
 	{"run handlers", 10, false, func(_ *world, h, _ *host) { h.runHandlersOn() }},
+	{"judge what is held", 8, false, func(_ *world, h, _ *host) { h.judgeHeld() }},
+	{"force what is held", 2, false, func(_ *world, h, _ *host) { h.forceHeld() }},
+	{"release", 2, false, func(_ *world, h, _ *host) { h.release() }},
+	{"fail on", 4, false, func(_ *world, h, _ *host) { h.failOn() }},
 	{"work", 6, false, func(w *world, h, peer *host) { w.work(h, peer) }},
 	{"unhandle", 1, false, func(_ *world, h, _ *host) { h.unhandle() }},
 	{"invite", 2, false, func(_ *world, h, peer *host) { h.invite(peer) }},
@@ -262,6 +266,7 @@ func (h *host) send(peer *host) {
 // enqueue returns why a message was not accepted.
 func (h *host) enqueue(m core.OutMessage) error {
 	out, err := h.endpoint.Enqueue(h.w.ctx, m)
+	h.checkPolicy(m.Type, out, err)
 	if err != nil {
 		return err
 	}
@@ -269,7 +274,7 @@ func (h *host) enqueue(m core.OutMessage) error {
 	sent := h.w.sent.add(out.MessageID, h, out.To)
 	sent.body, sent.kind, sent.thread = string(m.Body.Canonical()), m.Type, m.ThreadID
 	h.w.count("accepted")
-	if h.w.chance(0.8) {
+	if out.State != core.StatePendingApproval && h.w.chance(0.8) {
 		_, err = h.endpoint.AttemptDue(h.w.ctx, out.MessageID)
 		if errors.Is(err, delivery.ErrNotItsTurn) {
 			return nil // another process makes the attempt before it, or died in that

@@ -43,6 +43,9 @@ func (w *world) work(h, peer *host) {
 		if w.chance(0.7) {
 			w.pullAside(h)
 			w.aside(h, "run handlers", h.runHandlersOn)
+			if w.chance(0.2) {
+				w.aside(h, "fail on", h.failOn)
+			}
 		}
 		if w.broken != nil {
 			return

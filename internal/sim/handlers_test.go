@@ -77,6 +77,32 @@ func (h *host) runHandlersOn() {
 	}
 }
 
+// failOn lets the handler of one message fail again and again, each time as soon as
+// it may run, and not before.
+func (h *host) failOn() {
+	for _, next := range h.waiting() {
+		if h.handlers.hanging[next.From] != "" {
+			continue
+		}
+		key := received{next.From, next.MessageID}
+		never := func(key received) { h.failWithin(0, key) }
+		for range 1 + h.w.rand.IntN(12) {
+			if !h.attempt(key, never) {
+				return
+			}
+			_, wait := h.isDue(key)
+			if wait > 1 && h.w.chance(0.5) {
+				h.w.now += wait - 1
+				h.attempt(key, never)
+				wait = 1
+			}
+			h.w.now += wait
+		}
+		h.w.count("handler: fails on")
+		return
+	}
+}
+
 // serveAll hands messages to a handler that never fails, until none is due.
 func (h *host) serveAll() {
 	for from, id := range maps.Clone(h.handlers.hanging) {
@@ -115,8 +141,9 @@ func (h *host) waiting() (oldest []core.Waiting) {
 	}
 	all, _, err := h.endpoint.Waiting(h.w.ctx, &core.HandlerQueue{})
 	h.expect("waiting", err)
-	senders := map[string]bool{}
+	senders, waits := map[string]bool{}, map[received]bool{}
 	for _, m := range all {
+		waits[received{m.From, m.MessageID}] = true
 		if !h.handlers.known[received{m.From, m.MessageID}] {
 			h.w.violate("a message that waits is found", ofHandlers, "%s: %s is not", h.name, m.MessageID)
 		}
@@ -125,6 +152,7 @@ func (h *host) waiting() (oldest []core.Waiting) {
 			oldest = append(oldest, m)
 		}
 	}
+	h.handlers.known = waits
 	return oldest
 }
 
@@ -238,8 +266,12 @@ func (h *host) mark(key received) {
 }
 
 func (h *host) fail(key received) {
+	h.failWithin(handlerLimits[h.w.rand.IntN(len(handlerLimits))], key)
+}
+
+// failWithin is a failure of a message that is given up after so many, 0 for never.
+func (h *host) failWithin(limit int, key received) {
 	h.w.count("handler: fails")
-	limit := handlerLimits[h.w.rand.IntN(len(handlerLimits))]
 	is, err := h.endpoint.FailHandling(h.w.ctx, key.from, key.id, core.HandlerFailure{Exit: 1, Reason: "exit status 1", Attempts: limit})
 	if err != nil {
 		h.expect("fail handling", err)

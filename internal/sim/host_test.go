@@ -11,6 +11,7 @@ import (
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/kel"
+	"github.com/ace-toolkit/ace/core/policy"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/relayapi"
 	"github.com/ace-toolkit/ace/core/store"
@@ -79,6 +80,8 @@ type host struct {
 	requested  map[string]bool       // ACE IDs that were sent a contact request in this step
 	issued     map[string][]byte     // the last permit that has left it in this step, by ACE ID
 	handlers   *handlers
+	policy     policy.Policy
+	owner      owner
 }
 
 // received names a message to its recipient.
@@ -93,7 +96,10 @@ func (w *world) addHost(n int, s stageHost) {
 		lookups: map[string]*kel.State{}, posting: map[string]bool{}, receipted: map[string]bool{}, routeless: map[string]bool{}, retryAfter: map[nthAttempt]int64{},
 		dir: filepath.Join(w.dir, names[n]), disk: &disk{},
 		shown: map[string]wire.Value{}, fetches: map[string]int{}, asked: map[string]bool{}, blocked: map[string]bool{},
-		handlers: newHandlers(),
+		handlers: newHandlers(), owner: newOwner(),
+	}
+	if n < len(w.plan.policies) {
+		h.policy = policies[w.plan.policies[n]]
 	}
 	h.relay = w.relays[h.shape.relay]
 	h.become(s.state, s.key)
@@ -146,7 +152,7 @@ func (h *host) config() core.Config {
 	}
 	c := core.Config{
 		Identity: h.id, StorePath: h.path(), VaultKey: h.vault, Relay: h.relay.url(), Card: card, Clock: h.clock, Transport: h,
-		ReceiveBy: "sim", Capacity: h.shape.capacity,
+		ReceiveBy: "sim", Capacity: h.shape.capacity, Policy: h.policy,
 		PeersAtOnce: 1, // one thing at a time
 	}
 	for _, id := range []string{profile.TextID, profile.CommerceID, profile.DelegationID} {
@@ -323,7 +329,7 @@ func (h *host) look() {
 	}
 	before := h.view
 	h.view = h.load()
-	for _, r := range slices.Concat(rules, handlerRules) {
+	for _, r := range slices.Concat(rules, handlerRules, policyRules) {
 		if what := r.check(h, before, h.view); what != "" {
 			h.w.violate(r.name, r.cite, "%s: %s", h.name, what)
 		}
@@ -334,6 +340,7 @@ func (h *host) look() {
 	clear(h.issued)
 	clear(h.lookups)
 	h.handlers.endStep()
+	h.owner = newOwner()
 }
 
 // The failures that the weather explains, in any operation: with a new key there

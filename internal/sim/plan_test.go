@@ -12,11 +12,12 @@ import (
 // step has its own source of chance, so that leaving others out changes nothing
 // about it but what it finds.
 type plan struct {
-	seed    uint64
-	shape   int
-	weather weather
-	steps   []step
-	keep    []int // the steps to play, nil: all
+	seed     uint64
+	shape    int
+	weather  weather
+	policies []int // of the hosts, nil: none has one
+	steps    []step
+	keep     []int // the steps to play, nil: all
 }
 
 type step struct {
@@ -59,6 +60,9 @@ func drawPlan(seed uint64) plan {
 		all[i] = &actions[i]
 	}
 	setBesides()
+	for range hosts {
+		p.policies = append(p.policies, r.IntN(len(policies)))
+	}
 	for range minSteps + r.IntN(maxSteps-minSteps) {
 		host := r.IntN(hosts)
 		p.steps = append(p.steps, step{

@@ -111,8 +111,9 @@ func outboxStates(h *host, before, after *view) string {
 
 // next are the states that may follow one of the Outbox.
 var next = map[string][]string{
-	store.Pending: {store.Delivered, store.Rejected, store.Expired},
-	store.Expired: {store.Delivered, store.Rejected},
+	store.PendingApproval: {store.Pending, store.Rejected, store.Delivered}, // see heldIsDecided
+	store.Pending:         {store.Delivered, store.Rejected, store.Expired},
+	store.Expired:         {store.Delivered, store.Rejected},
 }
 
 // receiptsEnd: a receipt that was taken in ends a message, also one that had
@@ -164,7 +165,9 @@ func deliveredWasStored(h *host, _, after *view) string {
 			continue
 		}
 		h.w.other(m.to).read(func(tx *store.Tx) (err error) { // it may be at something just now
-			m.stored, err = tx.HasMessage(h.id.ACEID(), m.id)
+			if m.stored, err = tx.HasMessage(h.id.ACEID(), m.id); err == nil && !m.stored {
+				m.stored, err = tx.HasWithheld(h.id.ACEID(), m.id)
+			}
 			return err
 		})
 		if !m.stored {
@@ -185,6 +188,7 @@ func rejectedForAReason(h *host, before, after *view) string {
 		was, to := before.entry(e.MessageID), h.w.other(e.Peer)
 		switch code := e.RemoteCode; {
 		case was != nil && was.State == store.Rejected:
+		case unsent(e): // see heldIsDecided
 		case code == string(fault.UnknownPrekey) && to.excused() && !e.PrekeyIsPeer && (was == nil || was.State == store.Pending) && h.missed(e):
 		case shortType(e.Type) != "" && slices.Contains(ofTrade, code): // see tradesRejected
 		case e.Type == delegation.MessageType && code == string(fault.InvalidBody): // see droppedForAReason
@@ -446,7 +450,7 @@ func strangersAreNot(h *host, before, after *view) string {
 	}
 	for _, m := range after.messages {
 		known := []string{"admitted", "pending"}
-		if state := after.contacts[m.Peer].State; !slices.Contains(known, state) && !before.message(m.Peer, m.MessageID) {
+		if state := after.contacts[m.Peer].State; !slices.Contains(known, state) && !before.message(m.Peer, m.MessageID) && !before.isWithheld(m.Peer, m.MessageID) {
 			return fmt.Sprintf("%s of %s, which is %q", m.MessageID, m.Peer, state)
 		}
 	}

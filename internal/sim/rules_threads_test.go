@@ -240,7 +240,7 @@ func fullHolds(h *host, before, after *view) string {
 	if is == capacity {
 		h.w.count("full")
 	}
-	if is > max(was, capacity) {
+	if is > max(was, capacity)+len(h.handlers.unmarked)+len(h.owner.released) {
 		return fmt.Sprintf("%d messages wait to be handled, and %d did before", is, was)
 	}
 	return ""

@@ -26,6 +26,7 @@ func (w *world) settle() {
 	}
 	for _, h := range w.hosts {
 		h.takeBackGivenUp() // or it would take up the room of others for good
+		h.judgeHeld()
 		withdrawn, err := h.endpoint.Withdrawn(w.ctx)
 		h.expect("withdrawn", err)
 		if withdrawn { // only its owner publishes it again
@@ -51,6 +52,7 @@ func (w *world) settle() {
 		w.round(false)
 	}
 	if w.broken == nil {
+		w.outlastHeld()
 		w.serveToTheEnd()
 	}
 	for _, m := range w.sent.list {
@@ -246,12 +248,12 @@ func (w *world) checkEnd(m *sentMessage) {
 	switch {
 	case e == nil:
 		w.violate("an accepted message stays", "06#outbox-sender", "%s of %s is not in the outbox", m.id, m.from.name)
-	case e.State == store.Pending:
+	case e.State == store.Pending || e.State == store.PendingApproval:
 		w.violate("a message ends", "06#outbox-sender", "%s of %s is pending", m.id, m.from.name)
 	case e.State == store.Delivered:
 		to := w.other(m.to)
 		at := func(s store.Message) bool { return s.MessageID == m.id && s.Peer == m.from.id.ACEID() }
-		if !to.excused() && !slices.ContainsFunc(to.view.messages, at) {
+		if !to.excused() && !slices.ContainsFunc(to.view.messages, at) && !to.view.isWithheld(m.from.id.ACEID(), m.id) {
 			w.violate("delivered means stored", "06#receipts", "%s of %s is not at %s", m.id, m.from.name, to.name)
 		}
 	}

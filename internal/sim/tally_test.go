@@ -32,7 +32,8 @@ func (t tally) check(test *testing.T) {
 		"ended delivered", "ended expired", "sent to a peer prekey", "receipt delivered ", "event message",
 		"stream", "stream cut", "another process", "recover", "imported", "forget", "unpublish", "prekeys exhausted",
 		"handler: succeeds", "handler: fails", "handler: hangs", "handler: lies", "handler: interrupted", "handler: given up",
-		"handler: not due yet", "handler: anew", "handler: the host dies before the work is done", "handler: the host dies after the work is done",
+		"handler: not due yet", "handler: fails on", "handler: anew", "handler: the host dies before the work is done", "handler: the host dies after the work is done",
+		"policy: ask", "policy: deny", "policy: approved", "policy: denied by the owner", "policy: released", "event withheld",
 		"trade: ", "trade: thread_busy", "receipt rejected thread_busy", "threads at their end",
 	} {
 		if t[what] == 0 {

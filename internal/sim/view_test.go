@@ -32,6 +32,7 @@ type view struct {
 	heldKey    map[string]string // ID of the prekey held, by peer
 	blocks     map[string]store.Block
 	handlings  map[received]store.Handling
+	withheld   []store.Withheld
 }
 
 // refused are the rows about packets that were not taken in.
@@ -49,6 +50,11 @@ func (v *view) entry(id string) *store.OutboxEntry {
 // message reports whether a message of a peer was taken in.
 func (v *view) message(peer, id string) bool {
 	return slices.ContainsFunc(v.messages, func(m store.Message) bool { return m.Peer == peer && m.MessageID == id })
+}
+
+// isWithheld reports whether a message of a peer is set aside.
+func (v *view) isWithheld(peer, id string) bool {
+	return slices.ContainsFunc(v.withheld, func(m store.Withheld) bool { return m.Peer == peer && m.MessageID == id })
 }
 
 func (h *host) load() *view {
@@ -83,6 +89,8 @@ func (h *host) load() *view {
 		for _, x := range handlings {
 			v.handlings[received{x.Peer, x.MessageID}] = x
 		}
+		v.withheld, err = tx.WithheldMessages()
+		note(err)
 		seen, err := tx.SeenEntries()
 		note(err)
 		for _, s := range seen {
