@@ -185,8 +185,8 @@ func (x *side) checkKeyRows(own state) {
 			x.t.Errorf("%s: no row says that the log of %s up to %d was pinned", x.name, x.peer.name, c.seq)
 		}
 	}
-	if first := pins[0]; first.Event != audit.PinAdopted || len(pins) > 1+len(x.peer.changes) {
-		x.t.Errorf("%s: %d rows about pins for %d changes, the first is %s", x.name, len(pins), len(x.peer.changes), first.Event)
+	if len(pins) == 0 || pins[0].Event != audit.PinAdopted || len(pins) > 1+len(x.peer.changes) {
+		x.t.Errorf("%s: the rows about pins are %+v, for %d changes of the peer's log", x.name, pins, len(x.peer.changes))
 	}
 }
 
