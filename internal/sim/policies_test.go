@@ -148,7 +148,7 @@ func (w *world) outlastHeld() {
 		if !slices.ContainsFunc(h.view.outbox, func(e store.OutboxEntry) bool { return e.State == store.PendingApproval }) {
 			continue
 		}
-		w.now += policy.DefaultApprovalTTL
+		w.now += policy.DefaultApprovalTTL + 2*maxSkew // the clock may have been set back since
 		h.expect("retry", h.retry())
 		h.look()
 		if slices.ContainsFunc(h.view.outbox, func(e store.OutboxEntry) bool { return e.State == store.PendingApproval }) {
