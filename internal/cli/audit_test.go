@@ -83,6 +83,7 @@ func (s *stage) seedsOf(name string) (seeds [][]byte) {
 // The log, what was noted beside the store and the attempts tell of everything
 // that happens, and of nothing that somebody wrote or keeps secret.
 func TestAuditHasNoContentAndNoSecrets(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.relay()
 	const pass, wrong, fresh = "correct-horse", "battery-staple", "tr0ub4dor-and-3"

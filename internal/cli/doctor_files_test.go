@@ -14,6 +14,7 @@ import (
 // Commands refuse what others can open: doctor finds it also where nothing else
 // runs any more.
 func TestDoctorOfFiles(t *testing.T) {
+	oneThing(t)
 	old := time.Now().Add(-2 * leftoverAge)
 	left := func(s *stage, path string) {
 		must(s.t, os.WriteFile(path, nil, 0o600))

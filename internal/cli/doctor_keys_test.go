@@ -83,6 +83,7 @@ func (s *stage) grow(events int) {
 // The room of a log: of strangers, of a routine rotation, and of an emergency. The
 // next root gives the room of the root back.
 func TestDoctorOfTheBudget(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.must("init", "--yes", "--no-publish")
 	for _, step := range []struct {

@@ -9,6 +9,7 @@ import (
 // Each source of a passphrase that does not give it, on one identity: opening its
 // keys is what takes long here.
 func TestDoctorOfThePassphrase(t *testing.T) {
+	oneThing(t)
 	file := func(s *stage, text string) string {
 		path := s.write("pass", text)
 		s.config("[passphrase]\nsource = \"file\"\nfile = \"" + path + "\"\n")
@@ -50,6 +51,7 @@ func TestDoctorOfThePassphrase(t *testing.T) {
 
 // A passphrase is at hand, and the keys are not sealed under it.
 func TestDoctorOfUnsealedKeys(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.must("init", "--yes", "--no-publish")
 	if s.examine().has("passphrase", severityNotice) == nil {

@@ -11,6 +11,7 @@ const day = 86400
 // What is published, and what the relay holds of it. The clock of the relay goes
 // with that of the commands, but its Date header is the system's.
 func TestDoctorOfWhatIsPublished(t *testing.T) {
+	oneThing(t)
 	dead := []string{"--relay", "http://127.0.0.1:1"}
 	suffer(t, true, []illness{
 		{name: "ended", code: "descriptor", severity: severityProblem, make: func(s *stage) { s.ahead.Store(8 * day) }},
@@ -46,6 +47,7 @@ func TestDoctorOfBlocks(t *testing.T) {
 
 // Permits that end, have ended, or are void since their issuer has another key.
 func TestDoctorOfPermits(t *testing.T) {
+	oneThing(t)
 	for _, i := range []illness{
 		{name: "ends", code: "permit_issued", severity: severityNotice, make: func(s *stage) { s.ahead.Store(25 * day) }},
 		{name: "ended", code: "permit_issued", severity: severityWarning, make: func(s *stage) { s.ahead.Store(31 * day) }},
@@ -78,6 +80,7 @@ func TestDoctorOfPermits(t *testing.T) {
 
 // A restored identity that its relay has not seen yet.
 func TestDoctorOfTheRestored(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.relay()
 	s.must("init", "--yes", "--relay", "dev")

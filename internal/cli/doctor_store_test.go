@@ -32,6 +32,7 @@ func (s *stage) queued(attempts int, first, next int64) {
 }
 
 func TestDoctorOfTheStore(t *testing.T) {
+	oneThing(t)
 	now := time.Now().Unix()
 	away := func(s *stage) {
 		for _, beside := range []string{"", "-wal", "-shm"} {

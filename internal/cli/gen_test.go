@@ -26,6 +26,7 @@ func TestGenerated(t *testing.T) {
 // TestManPages shows that the manual has every option, status and variable, and
 // that groff has nothing to complain about where it is installed.
 func TestManPages(t *testing.T) {
+	oneThing(t)
 	dir := t.TempDir()
 	s := newStage(t)
 	s.must("man", "-o", dir)

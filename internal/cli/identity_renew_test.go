@@ -40,6 +40,7 @@ func (s *stage) fillLog(left int) {
 // dlg, which only --emergency uses, and a recovery gives back the room of the
 // current root.
 func TestEmergencyRoom(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.must("init", "--yes", "--no-publish", "--name", "alice", "--relay", "https://relay.example")
 	s.fillLog(3)

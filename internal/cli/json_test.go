@@ -20,6 +20,7 @@ var withoutJSON = []string{"ace completion", "ace demo", "ace gen", "ace help", 
 // TestJSONContract runs every command with --json against a real relay and
 // holds what it prints against the schema that ace --json-schema prints.
 func TestJSONContract(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	seen := map[string]bool{}
 	check := func(command, out string) {

@@ -251,6 +251,7 @@ func gone(t *testing.T, log string) bool {
 // TestBadCommands: none of them keeps the listener, or another sender, from
 // anything.
 func TestBadCommands(t *testing.T) {
+	oneThing(t)
 	p := newPair(t)
 	handle := p.script(`case $(cat) in
 		flood) yes | head -c 3000000; yes | head -c 3000000 >&2 ;;

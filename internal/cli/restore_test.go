@@ -17,6 +17,7 @@ func (s *stage) appendEvent(name string) {
 // and then signs nothing and does nothing at its relay
 // (01#rotation-and-recovery).
 func TestRestoreBehindTheRelay(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.relay()
 	s.must("init", "--yes", "--name", "alice", "--relay", "dev")
@@ -55,6 +56,7 @@ func TestRestoreBehindTheRelay(t *testing.T) {
 // A relay that serves nothing of an identity any more still refuses a log that
 // lacks what it knew (07#registration).
 func TestRestoreBehindTheHorizon(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.relay()
 	s.must("init", "--yes", "--name", "alice", "--relay", "dev")
@@ -76,6 +78,7 @@ func TestRestoreBehindTheHorizon(t *testing.T) {
 // After a destruction without later events a backup brings the identity back,
 // under another name: the tombstone keeps its own.
 func TestRestoreAfterDestroy(t *testing.T) {
+	oneThing(t)
 	s := newStage(t)
 	s.relay()
 	s.must("init", "--yes", "--name", "alice", "--relay", "dev")

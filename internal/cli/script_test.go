@@ -40,10 +40,40 @@ func (m leakChecked) Run() int {
 
 const scriptDir = "../../testdata/script"
 
+// busyScripts are those in which a process does several things at a time. A short
+// run, as that of the race detector, makes no others.
+var busyScripts = []string{
+	"commerce", "contact", "dev_echo", "dev_exec", "dev_relay", "identity_replaced", "invitation", "listen", "listen_exec", "maintain", "outbox", "policy",
+	"relay_admin", "send", "wait", "wake",
+}
+
+// scripts returns the files to run, nil for all.
+func scripts() (files []string) {
+	if testing.Short() {
+		for _, name := range busyScripts {
+			files = append(files, filepath.Join(scriptDir, name+".txtar"))
+		}
+	}
+	return files
+}
+
+// oneThing leaves a test out of a short run in which one thing happens at a time.
+func oneThing(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("the race detector has nothing to see here")
+	}
+}
+
 // TestScripts runs the program against a real relay, without a terminal.
 func TestScripts(t *testing.T) {
+	dir := scriptDir
+	if testing.Short() {
+		dir = ""
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 scriptDir,
+		Dir:                 dir,
+		Files:               scripts(),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
