@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/fault"
 )
 
 func newOutboxCmd(a *app) *cobra.Command {
@@ -226,7 +227,11 @@ func (s *session) outgoing(ctx context.Context, typed string) (core.Outgoing, er
 	if len(typed) >= messageIDShown && len(entries) == 1 {
 		return entries[0], nil
 	}
-	return s.OutboxEntry(ctx, typed)
+	entry, err := s.OutboxEntry(ctx, typed)
+	if fault.CodeOf(err) == fault.InvalidArgument {
+		return entry, hintf(err, "ace outbox list shows the messages")
+	}
+	return entry, err
 }
 
 func runOutboxShow(ctx context.Context, a *app, id string) error {

@@ -240,7 +240,7 @@ func (s *session) peer(ctx context.Context, typed string) (string, error) {
 	case errors.Is(err, fault.UnknownPeer) && isIDPrefix(typed):
 		return "", hintf(usagef("%q is not the start of a known peer's ID", typed), "give the whole ACE ID, or @name@host")
 	case errors.Is(err, fault.UnknownPeer) && !strings.Contains(typed, "@"):
-		return "", hintf(err, "a peer is an ACE ID, @name@host, or a name given with ace contact accept --name")
+		return "", hintf(err, "a peer is an ACE ID, @name@host, or a name given with ace contact name")
 	}
 	return id, err
 }
