@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"net"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -335,7 +334,7 @@ func TestRegisterUnderANewSigningKeyWhenAsked(t *testing.T) {
 		t.Errorf("blocked %+v: %v", d, err)
 	}
 	bob.delegate(r)
-	bob.reopen(func(c *core.Config) { c.Transport = &refusingOnce{path: "/v1/register"} })
+	bob.reopen(func(c *core.Config) { c.Transport = &refusing{path: "/v1/register", times: 1} })
 	report, err := bob.Upkeep(t.Context())
 	if err != nil || !report.Published.Descriptor || !report.Published.Card {
 		t.Errorf("upkeep did %+v: %v", report, err)
@@ -379,20 +378,6 @@ func listenUntilConnected(a, _ *agent) error {
 			stop()
 		}
 	})
-}
-
-// refusingOnce loses the first request to a path.
-type refusingOnce struct {
-	path string
-	done bool
-}
-
-func (f *refusingOnce) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !f.done && r.URL.Path == f.path {
-		f.done = true
-		return nil, net.ErrClosed
-	}
-	return http.DefaultTransport.RoundTrip(r)
 }
 
 // An endpoint that lost its store publishes again although its relay holds newer

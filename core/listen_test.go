@@ -2,6 +2,8 @@ package core_test
 
 import (
 	"context"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -118,4 +120,69 @@ func TestListenTellsOfWhatIsFetchedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A receipt that could not be sent is tried again after a second, once: the fetches
+// that MAX_FETCH_ATTEMPTS allows are not spent on a relay that is away for longer.
+func TestListenResendsAReceiptSoon(t *testing.T) {
+	r := newRelay(t)
+	alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
+	befriend(bob, alice)
+	bob.send(alice, "x")
+	alice.reopen(func(c *core.Config) { c.Transport = &refusing{path: "/v1/send", times: 2} })
+	listening, stop := context.WithCancel(t.Context())
+	var waits []int64
+	err := alice.Listen(listening, func(e core.Event) {
+		if c := e.Connection; c != nil && c.State == "reconnecting" {
+			if waits = append(waits, c.InSeconds); len(waits) == 2 {
+				stop()
+			}
+		}
+	})
+	if err != nil || !slices.Equal(waits, []int64{1, wire.PinRefreshIntervalSeconds + 1}) {
+		t.Errorf("waits %v, %v", waits, err)
+	}
+
+	// What is processed begins anew.
+	alice.pull()
+	bob.send(alice, "y")
+	network := &refusing{path: "/v1/send", times: 1}
+	alice.reopen(func(c *core.Config) { c.Transport = network })
+	listening, stop = context.WithCancel(t.Context())
+	waits = nil
+	err = alice.Listen(listening, func(e core.Event) {
+		switch c := e.Connection; {
+		case c == nil:
+		case c.State == "reconnecting":
+			waits = append(waits, c.InSeconds)
+		case len(waits) == 1:
+			network.times = 1
+			bob.send(alice, "z")
+		default:
+			stop()
+		}
+	})
+	if err != nil || !slices.Equal(waits, []int64{1, 1}) {
+		t.Errorf("waits %v, %v", waits, err)
+	}
+	bob.pull()
+	for _, out := range bob.outbox() {
+		if out.State != core.StateDelivered {
+			t.Errorf("%s", out.State)
+		}
+	}
+}
+
+// refusing is a network that loses the first requests for a path.
+type refusing struct {
+	path  string
+	times int
+}
+
+func (f *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == f.path && f.times > 0 {
+		f.times--
+		return nil, net.ErrClosed
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }

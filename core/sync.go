@@ -22,6 +22,11 @@ const streamStart = "-"
 // MAX_FETCH_ATTEMPTS allows while a pin refresh is still suppressed.
 const refetchSeconds = wire.PinRefreshIntervalSeconds + 1
 
+// resendSeconds is how long it waits the first time when only a receipt could not
+// be sent: most failures of a relay are over by then, and whatever waits behind the
+// entry waits with it.
+const resendSeconds = 1
+
 // PullReport counts what a pull did.
 type PullReport struct {
 	Fetched, Delivered, Duplicates, Receipts, ContactRequests, Dropped, Rejected, Quarantined int
@@ -164,10 +169,14 @@ type listening struct {
 	// registered says that a registration has not led to a stream yet: another would
 	// not help.
 	registered bool
+	refetched  bool // since the last entry was processed
 }
 
 // refetch ends a stream at an entry that has to be fetched again, and says why.
-type refetch struct{ code fault.Code }
+type refetch struct {
+	code        fault.Code
+	unreceipted bool
+}
 
 func (r *refetch) Error() string { return "an entry is to be fetched again: " + string(r.code) }
 
@@ -179,8 +188,9 @@ func (l *listening) run(ctx context.Context) error {
 		var again *refetch
 		switch {
 		case errors.As(err, &again):
-			l.retrying(again, refetchSeconds)
-			if err := sleep(ctx, refetchSeconds); err != nil {
+			delay := l.refetchDelay(again)
+			l.retrying(again, delay)
+			if err := sleep(ctx, delay); err != nil {
 				return err
 			}
 		case !l.registered && l.needsRegistration(ctx, err):
@@ -194,6 +204,15 @@ func (l *listening) run(ctx context.Context) error {
 	}
 }
 
+func (l *listening) refetchDelay(r *refetch) int64 {
+	first := !l.refetched
+	l.refetched = true
+	if r.unreceipted && first {
+		return resendSeconds
+	}
+	return refetchSeconds
+}
+
 func (l *listening) follow(ctx context.Context) error {
 	pulled, err := l.node.Pull(ctx, delivery.Pulling{
 		Since: streamStart, Clock: l.config.Clock, On: func(r delivery.Result) { l.tell(ctx, r, l.on) },
@@ -204,7 +223,7 @@ func (l *listening) follow(ctx context.Context) error {
 	}
 	switch {
 	case err == nil && !pulled.Last.Final():
-		return &refetch{pulled.Code}
+		return &refetch{pulled.Code, pulled.Unreceipted}
 	case err != nil && fault.CodeOf(err).Category() != fault.Transient:
 		return err
 	}
@@ -225,7 +244,7 @@ func (l *listening) begin(ctx context.Context, entries int) {
 }
 
 func (l *listening) processed(through string) {
-	l.through = through
+	l.through, l.refetched = through, false
 	l.on(Event{Kind: EventCursor, Cursor: through})
 }
 
@@ -248,7 +267,7 @@ func (l *listening) take(ctx context.Context, entry delivery.Entry) (processed b
 		return false, err
 	}
 	if page.Through == "" {
-		return false, &refetch{page.Code}
+		return false, &refetch{page.Code, page.Unreceipted}
 	}
 	err = l.net.Ack(ctx, page.Through, l.config.Clock())
 	if fault.CodeOf(err).Category() == fault.Transient {

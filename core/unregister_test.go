@@ -110,7 +110,7 @@ func TestUnregisterAtARelayThatIsAway(t *testing.T) {
 	r := newRelay(t)
 	a := newAgent(t, r, descriptor.CardRecord{})
 	a.publish(false)
-	a.reopen(func(c *core.Config) { c.Transport = &refusingOnce{path: "/v1/unregister"} })
+	a.reopen(func(c *core.Config) { c.Transport = &refusing{path: "/v1/unregister", times: 1} })
 	if _, err := a.Unregister(t.Context()); !errors.Is(err, fault.RelayUnavailable) {
 		t.Fatalf("unregister: %v", err)
 	}

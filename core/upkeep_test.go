@@ -328,7 +328,7 @@ func TestUpkeepPublishes(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/descriptor", "/v1/card"} {
 		a.reopen(func(c *core.Config) {
-			c.Transport = &refusingOnce{path: path}
+			c.Transport = &refusing{path: path, times: 1}
 			c.Card.Listed = !c.Card.Listed
 		})
 		r.ahead.Add(4 * 86400)
@@ -348,7 +348,7 @@ func TestPermitRefreshIsRetried(t *testing.T) {
 	alice, bob := newAgent(t, r, closed()), newAgent(t, r, open())
 	befriend(alice, bob)
 	alice.delegate(r)
-	alice.reopen(func(c *core.Config) { c.Transport = &refusingOnce{path: "/v1/send"} })
+	alice.reopen(func(c *core.Config) { c.Transport = &refusing{path: "/v1/send", times: 1} })
 	report := alice.upkeep()
 	if len(report.Failures) != 1 || report.Failures[0].Step != core.UpkeepPermit || report.Failures[0].Peer != bob.ACEID() || report.Permits != 0 {
 		t.Errorf("refused: %+v", report)
@@ -365,9 +365,13 @@ func TestUpkeepRetriesWhatIsDue(t *testing.T) {
 	befriend(bob, alice)
 	fixed := r.clock()
 	at := func(now int64) {
+		network := &refusing{path: "/v1/send"}
+		if now == fixed {
+			network.times = 1
+		}
 		bob.reopen(func(c *core.Config) {
 			c.Clock = func() int64 { return now }
-			c.Transport = &refusingOnce{path: "/v1/send", done: now > fixed}
+			c.Transport = network
 		})
 	}
 	at(fixed)

@@ -13,6 +13,8 @@ type Page struct {
 	Through string     // stream ID to acknowledge, "" for none
 	Last    Outcome    // of the last entry processed: Retry and Hold end a page early
 	Code    fault.Code // why they do, "" otherwise
+
+	Unreceipted bool // the last entry ends it for want of its receipt alone
 }
 
 // ReceivePage processes entries in stream order, stopping behind the first that
@@ -98,6 +100,8 @@ type Report struct {
 	Since   string     // stream ID of the last entry with a final disposition, or where the pull began
 	Last    Outcome    // of the last entry processed: Retry and Hold ended the pull early
 	Code    fault.Code // why they did, "" otherwise
+
+	Unreceipted bool // the last entry ended it for want of its receipt alone
 }
 
 // Pulling says how to Pull.
@@ -133,7 +137,7 @@ func (n *Node) Pull(ctx context.Context, p Pulling) (Report, error) {
 				err = ackErr
 			}
 		}
-		report.Last, report.Code = page.Last, page.Code
+		report.Last, report.Code, report.Unreceipted = page.Last, page.Code, page.Unreceipted
 		if err != nil || !page.Last.Final() {
 			return report, err
 		}

@@ -29,6 +29,9 @@ type Result struct {
 	Code      fault.Code // why, "" for what was taken in
 	MessageID string     // as the packet states them, "" when it does not decode
 	From      string
+	// Unreceipted says of a retry that the packet itself is done with: only its
+	// receipt could not be sent.
+	Unreceipted bool
 
 	Message  *store.Message // delivered
 	Withheld *store.Message // delivered for its sender, and set aside by the policy

@@ -101,7 +101,7 @@ func (s *settling) tell(e Entry, r Result, err error) error {
 	}
 	s.page.Last = r.Outcome
 	if !r.Outcome.Final() {
-		s.ended, s.page.Code = true, r.Code
+		s.ended, s.page.Code, s.page.Unreceipted = true, r.Code, r.Unreceipted
 		return nil
 	}
 	s.page.Through = e.StreamID

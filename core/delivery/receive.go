@@ -205,7 +205,7 @@ func (in *incoming) answered(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		in.result.Outcome, in.result.Code = Retry, fault.CodeOf(err)
+		in.result.Outcome, in.result.Code, in.result.Unreceipted = Retry, fault.CodeOf(err), true
 	}
 	return nil
 }
