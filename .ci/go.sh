@@ -1,7 +1,7 @@
 # The steps that need nothing but Go.
 
 STATICCHECK=v0.8.2
-FUZZ_SECONDS=${FUZZ_SECONDS:-2}
+FUZZ_SECONDS=${FUZZ_SECONDS:-1}
 CRASH_KILLS=60 # of a round
 FUZZ_TOTAL=120 # seconds for all targets together, building apart
 
