@@ -25,6 +25,7 @@ var stride = flag.Int("stride", 211, "how many bytes are between two cuts of the
 // is stored, shown, acknowledged and receipted once, and the next connection
 // begins after the last entry that was processed, after 1, 2, 4 … 30 seconds.
 func TestListenCut(t *testing.T) {
+	t.Parallel()
 	const messages = 50
 	step := *stride
 	if testing.Short() {

@@ -19,6 +19,7 @@ const faults = "drop=0.05,dup=0.1,delay=50ms,error=0.05"
 //
 //	make soak-node MINUTES=60
 func TestNodeSoak(t *testing.T) {
+	t.Parallel()
 	s := newSoak(t)
 	s.pace = 800 * time.Millisecond // runs that fail take their time, and hold the next ones back
 	s.nudged = 8                    // a relay that delays each receipt takes its time for them

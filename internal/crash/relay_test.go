@@ -28,11 +28,15 @@ type place struct {
 	chaos                string // the faults that it plays, "" for none
 }
 
+// ports counts the ports that were tried.
+var ports atomic.Int32
+
 // newPlace takes a free port below those that the system gives to clients, so
 // that none of them gets it while the relay is down.
 func newPlace(t *testing.T, binary string) place {
 	t.Helper()
-	for port := 20000 + os.Getpid()%5000; port < 32000; port++ {
+	next := func() int { return 20000 + os.Getpid()%5000 + int(ports.Add(1)) }
+	for port := next(); port < 32000; port = next() { // each its own: tests run side by side
 		address := fmt.Sprintf("127.0.0.1:%d", port)
 		if ln, err := net.Listen("tcp", address); err == nil {
 			ln.Close()

@@ -26,6 +26,7 @@ var minutes = flag.Float64("minutes", 0, "how long the soak goes on, at least on
 //
 // A soak that fails leaves its folder and says how to look into it.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	s := newSoak(t)
 	s.begin()
 	s.goOn(s.acts)
