@@ -242,19 +242,7 @@ func (e *Endpoint) OutboxEntry(ctx context.Context, messageID string) (Outgoing,
 	if err := e.node.ExpireDue(ctx, now); err != nil {
 		return Outgoing{}, err
 	}
-	var entry store.OutboxEntry
-	err = e.store.View(ctx, func(tx *store.Tx) error {
-		found, ok, err := tx.Outbox(messageID)
-		if err == nil && !ok {
-			return fault.New(fault.InvalidArgument, "no message %.80q in the outbox", messageID)
-		}
-		entry = found
-		return err
-	})
-	if err != nil {
-		return Outgoing{}, err
-	}
-	return e.viewOutgoing(ctx, entry)
+	return e.ViewOutgoing(ctx, messageID)
 }
 
 func (e *Endpoint) viewOutgoing(ctx context.Context, entry store.OutboxEntry) (out Outgoing, err error) {

@@ -102,7 +102,7 @@ func (r auditEntry) detail(p *page) string {
 	case r.KELSeq != nil:
 		return fmt.Sprintf("seq %d", *r.KELSeq)
 	case r.ExpiresAt != nil:
-		return "until " + p.time(*r.ExpiresAt)
+		return "ends " + p.time(*r.ExpiresAt)
 	case r.Count != nil:
 		return p.number(*r.Count)
 	}
