@@ -3,6 +3,8 @@
 STATICCHECK=v0.8.2
 FUZZ_SECONDS=${FUZZ_SECONDS:-1}
 CRASH_KILLS=60 # of a round
+SIM_FIRST=1000 # the first of the simulated worlds, behind those of the tests
+SIM_SEEDS=2000
 FUZZ_TOTAL=120 # seconds for all targets together, building apart
 
 check_format() {
@@ -27,14 +29,19 @@ cross_build() {
 # It leaves SQLite's own code as it is: the detector follows memory of Go alone, of
 # which that has none, and made it five times slower. A connection that two
 # goroutines use at a time is found all the same, by what modernc.org/libc keeps
-# for each. Nor does it follow scrypt, which is one goroutine's own and does
-# nothing but read and write memory.
+# for each. Nor does it follow scrypt and circl, whose work is one goroutine's own
+# and nothing but reading and writing memory, and the allocator of C memory, which
+# stands behind one lock; and the pointers of libc are not checked.
 race_tests() {
   command -v "$(go env CC)" >/dev/null || skip "no C compiler, which the race detector needs"
   local packages
   packages=$(go list ./... | grep -v -e /internal/crash -e /internal/sim)
+  local unfollowed=() name
+  for name in modernc.org/sqlite/lib modernc.org/memory golang.org/x/crypto/scrypt 'github.com/cloudflare/circl/...'; do
+    unfollowed+=("-gcflags=$name=-race=false")
+  done
   # shellcheck disable=SC2086 # one argument each
-  GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=golang.org/x/crypto/scrypt=-race=false -short -shuffle=on -timeout 15m $packages
+  GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race "${unfollowed[@]}" -gcflags=modernc.org/libc=-d=checkptr=0 -short -shuffle=on -timeout 15m $packages
 }
 
 # crash_round is a short round of the crash harness; make crash KILLS=10000 is
@@ -46,8 +53,15 @@ crash_round() {
 
 # soak_minute is a short soak of each kind, and the stream of a listener cut at
 # every offset; make soak MINUTES=10 and make soak-node MINUTES=10 are longer ones.
+# They wait for most of the time: simulated worlds are played meanwhile.
 soak_minute() {
+  local worlds=$WORK/sim.log playing
+  go test ./internal/sim -count=1 -run 'TestSim$' -seed "$SIM_FIRST" -seeds "$SIM_SEEDS" -timeout 30m -v >"$worlds" 2>&1 &
+  playing=$!
+  child "$playing"
   go test ./internal/crash -count=1 -run 'TestSoak$|TestNodeSoak$|TestListenCut$' -minutes 1 -stride 50 -timeout 15m -v
+  wait "$playing" || fail 'the simulated worlds' "$worlds"
+  tail -n 20 "$worlds"
 }
 
 # fuzz_all runs every fuzz target for a short while.

@@ -10,6 +10,7 @@ import (
 // blocked here and at the relay, and an answer that was lost is not taken for that
 // of a later decision.
 func TestBlockKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, program(t))
 	defer p.serve(t)()
 	alice := newHome(t, p).init()

@@ -36,6 +36,8 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -48,6 +50,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	sideBySide()
 	flag.Parse()
 	var err error
 	if scratch, err = os.MkdirTemp("", "ace-crash-"); err != nil {
@@ -57,6 +60,14 @@ func TestMain(m *testing.M) {
 		os.RemoveAll(scratch)
 		os.Exit(code)
 	}))
+}
+
+// sideBySide has more tests run at a time than there are cores, unless -parallel
+// says how many: they wait for processes and disks.
+func sideBySide() {
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 }
 
 // TestCrash is a round of kills.

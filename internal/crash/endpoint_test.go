@@ -133,6 +133,7 @@ func (p place) serve(t *testing.T, env ...string) (end func()) {
 // TestInitKilled kills the making of an identity at every place: made again, it
 // is there once and published.
 func TestInitKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, program(t))
 	defer p.serve(t)()
 	kills := walk(t, func(int) ([]step, func(int)) {
@@ -155,6 +156,7 @@ func TestInitKilled(t *testing.T) {
 // TestContactKilled kills asking for contact, accepting it and taking the answer
 // at every place: both end up admitted, each with a permit of the other.
 func TestContactKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, program(t))
 	defer p.serve(t)()
 	bob := newHome(t, p).init("--handle", "bob", "--contact", "open")
@@ -184,6 +186,7 @@ func TestContactKilled(t *testing.T) {
 // receipt at every place (06#outbox-sender, 06#receive-pipeline): in the end
 // each message is in the inbox once, and delivered in the Outbox.
 func TestMessageKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, program(t))
 	end := p.serve(t)
 	defer func() { end() }()

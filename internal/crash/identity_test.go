@@ -124,6 +124,7 @@ func (o keeper) holds(secret []byte) bool {
 // twice that a file had held (01#rotation-and-recovery), and there is one next
 // root that fits.
 func TestIdentityKilled(t *testing.T) {
+	t.Parallel()
 	template := newKeeper(t)
 	template.must("identity", "delegate", "--no-publish")
 	before := template.hashes()

@@ -47,6 +47,7 @@ func (o keeper) left() (names []string) {
 // all keys are as before or all under the passphrase, for the next command as
 // well, and nothing is left behind.
 func TestPassphraseKilled(t *testing.T) {
+	t.Parallel()
 	first := newKeeper(t)
 	for _, c := range []struct {
 		place string
@@ -134,6 +135,7 @@ func TestPassphraseRaces(t *testing.T) {
 // is printed and in the backup, and, once the identity is destroyed, in all that
 // is left.
 func TestSecretsStayInside(t *testing.T) {
+	t.Parallel()
 	o := newKeeper(t)
 	seeds := o.seeds()
 	one, two := o.pass("one", "correct horse"), o.pass("two", "battery staple")

@@ -100,6 +100,7 @@ func (d *odd) stream(o *opening) {
 // relay should answer. It goes on after the wait that 07#client-rules states,
 // follows no redirect, and misses nothing.
 func TestListenToOddRelays(t *testing.T) {
+	t.Parallel()
 	x, p := newProxy(t, newPlace(t, program(t)))
 	// A stream is silent for longer than its heartbeats only when it is dead.
 	if err := os.WriteFile(p.config(), []byte("timeouts.heartbeat = '1s'\n"), 0o600); err != nil {

@@ -103,6 +103,7 @@ func (h *home) expectAdmitted() {
 // acknowledgement of an entry of its stream (06#receive-pipeline, steps 1 to 11):
 // the message is in the inbox once and gets its receipt, by the next that fetches.
 func TestListenKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, program(t))
 	defer p.serve(t)()
 	alice, bob := acquainted(t, p)
@@ -209,6 +210,7 @@ func (w *town) retry(d die) {
 // the pull that restores the contact from it, the one that rejects with
 // unknown_prekey, and the one that takes that receipt.
 func TestRecoveryKilled(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	alice, bob := w.alice, w.bob
 	id := bob.aceID()
@@ -242,6 +244,7 @@ func TestRecoveryKilled(t *testing.T) {
 // that takes the answer (06#receive-pipeline step 3, 05#delivery-permits). In the
 // end messages of the new key arrive, and those to it.
 func TestNewKeyKilled(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	alice, bob := w.alice, w.bob
 	to, from := bob.aceID(), alice.aceID()

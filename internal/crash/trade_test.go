@@ -10,6 +10,7 @@ import (
 // because the rule's commit is part of the transaction that takes the message or
 // the receipt in (08#profile-rules, 06#receive-pipeline).
 func TestTradeKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, program(t))
 	defer p.serve(t)()
 	alice := newHome(t, p).init("--profiles", "commerce")
