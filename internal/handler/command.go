@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +63,7 @@ type outcome struct {
 // files of this process are closed in it.
 func (c Command) prepare(env []string, input []byte, out *output) *exec.Cmd {
 	cmd := exec.Command(c.path, c.args...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, bytes.NewReader(input), out, out
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, wholeInput(input), out, out
 	cmd.WaitDelay = strayGrace
 	cmd.SysProcAttr = processGroup()
 	return cmd
@@ -106,12 +105,20 @@ func (r *run) start(ended chan<- error) error {
 	started := make(chan error)
 	go lockedToThread(func() {
 		err := r.groups.start(r.cmd)
+		closeInput(r.cmd)
 		started <- err
 		if err == nil {
 			ended <- r.cmd.Wait()
 		}
 	})
 	return <-started
+}
+
+// closeInput lets go of a file that the run reads, which has it by now.
+func closeInput(cmd *exec.Cmd) {
+	if f, ok := cmd.Stdin.(*os.File); ok {
+		f.Close()
+	}
 }
 
 // Why a run was ended.
