@@ -163,8 +163,7 @@ func (c *Config) Check() error {
 	}
 	if c.Clock == nil {
 		if c.Elapsed == nil {
-			start := time.Now()
-			c.Elapsed = func() int64 { return int64(time.Since(start) / time.Second) }
+			c.Elapsed = Stopwatch()
 		}
 		c.Clock = func() int64 { return time.Now().Unix() }
 	}
@@ -172,6 +171,13 @@ func (c *Config) Check() error {
 		c.Log = slog.DiscardHandler
 	}
 	return nil
+}
+
+// Stopwatch returns a Config.Elapsed that counts from now by the system's
+// monotonic clock.
+func Stopwatch() func() int64 {
+	start := time.Now()
+	return func() int64 { return int64(time.Since(start) / time.Second) }
 }
 
 func (c *Config) urls() wire.URLPolicy {

@@ -103,7 +103,7 @@ func relayProblems(problems []relayconf.Problem) error {
 // relayConfig returns the configuration of the relay itself.
 func (a *app) relayConfig(l *relayconf.Loaded) relaysvc.Config {
 	c := l.Config()
-	c.Clock = a.io.Now
+	c.Clock, c.Elapsed = a.io.Now, relaysvc.Stopwatch() // the first is set by people, and by mistake
 	// What systemd hands over belongs to root, and an access list opens it to
 	// the service.
 	dir := a.io.env("CREDENTIALS_DIRECTORY")
