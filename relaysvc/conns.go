@@ -1,26 +1,32 @@
 package relaysvc
 
 import (
+	"container/list"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"syscall"
 )
 
 // connections bounds how many connections are open at the same time. The bound
 // protects the process; it is not one per address, which 07#listen forbids for
-// streams.
+// streams. So that nobody keeps others out by keeping connections, one on which
+// nothing is asked makes room for the next.
 type connections struct {
 	mu      sync.Mutex
-	changed *sync.Cond // of mu: a place is free, the bound moved, or the end
+	changed *sync.Cond // of mu: a place is or can be made free, the bound moved, or the end
 	open    int        // guarded by mu, as what follows
 	limit   int
 	closed  bool
+	idle    *list.List // of net.Conn between two requests, the longest first
+	idleAt  map[net.Conn]*list.Element
 }
 
 func newConnections(limit int) *connections {
-	c := &connections{limit: limit}
+	c := &connections{limit: limit, idle: list.New(), idleAt: map[net.Conn]*list.Element{}}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -41,12 +47,21 @@ func places(allowed int) int {
 	return min(allowed, int(min(max(most, 1), 1<<30)))
 }
 
-// take waits for a place. It answers false after end.
+// take waits for a place, for which it ends a connection that is idle. It
+// answers false after end.
 func (c *connections) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.open >= c.limit && !c.closed {
-		c.changed.Wait()
+		longest := c.idle.Front()
+		if longest == nil {
+			c.changed.Wait()
+			continue
+		}
+		conn := c.forget(longest)
+		c.mu.Unlock()
+		cutOff(conn) // gives its place back
+		c.mu.Lock()
 	}
 	if !c.closed {
 		c.open++
@@ -61,7 +76,40 @@ func (c *connections) give() {
 	c.changed.Signal()
 }
 
-// bound changes the limit. Connections over a lower one stay open.
+// watch is the http.Server.ConnState of the main listener.
+func (c *connections) watch(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.idleAt[conn]; e != nil {
+		c.forget(e)
+	}
+	if state == http.StateIdle {
+		c.idleAt[conn] = c.idle.PushBack(conn)
+		c.changed.Signal()
+	}
+}
+
+// forget takes a connection from those that are idle. The caller holds mu.
+func (c *connections) forget(e *list.Element) net.Conn {
+	conn := c.idle.Remove(e).(net.Conn)
+	delete(c.idleAt, conn)
+	return conn
+}
+
+// cutOff closes a connection, and one over TLS without the goodbye that its
+// client might have no room for.
+func cutOff(conn net.Conn) {
+	if over, ok := conn.(*securedConn); ok {
+		conn = over.over
+	}
+	if over, ok := conn.(*tls.Conn); ok {
+		conn = over.NetConn()
+	}
+	conn.Close()
+}
+
+// bound changes the limit. Connections over a lower one stay open, until one
+// that is idle has to make room.
 func (c *connections) bound(limit int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +138,8 @@ func (c *connections) count() int {
 	return c.open
 }
 
-// boundedListener accepts no more connections than there are places. Those
-// beyond wait where the operating system keeps them.
+// boundedListener accepts one connection more than there are places, which
+// waits for one. Those beyond wait where the operating system keeps them.
 type boundedListener struct {
 	net.Listener
 	places *connections
@@ -99,12 +147,8 @@ type boundedListener struct {
 }
 
 func (l *boundedListener) Accept() (net.Conn, error) {
-	if !l.places.take() {
-		return nil, net.ErrClosed
-	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		l.places.give()
 		var number syscall.Errno
 		if errors.As(err, &number) {
 			// Too many open files, for one. The number alone: the rest of the
@@ -112,6 +156,10 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			l.log.Error("no connection can be accepted", "error", number)
 		}
 		return nil, err
+	}
+	if !l.places.take() {
+		conn.Close()
+		return nil, net.ErrClosed
 	}
 	return &boundedConn{Conn: conn, give: sync.OnceFunc(l.places.give)}, nil
 }

@@ -109,34 +109,61 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded fills the places for connections. One more waits
-// until another leaves.
+// TestConnectionsAreBounded fills the places for connections with requests in
+// progress. One more waits until another leaves.
 func TestConnectionsAreBounded(t *testing.T) {
 	r := start(t, func(c *relaysvc.Config) { c.Limits.Connections = 2 })
-	dial := func() net.Conn {
-		t.Helper()
-		conn, err := r.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", "")
-		must(t, err)
-		t.Cleanup(func() { conn.Close() })
-		_, err = io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-		must(t, err)
-		return conn
+	const unfinished = "POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
+	first, second, third := r.tap(t), r.tap(t), r.tap(t)
+	for _, w := range []*wireTap{first, second, third} {
+		w.write(unfinished)
 	}
-	answered := func(conn net.Conn, within time.Duration) bool {
-		must(t, conn.SetReadDeadline(time.Now().Add(within)))
-		n, err := conn.Read(make([]byte, 4096))
+	third.write("}")
+	answered := func(w *wireTap, within time.Duration) bool {
+		must(t, w.conn.SetReadDeadline(time.Now().Add(within)))
+		n, err := w.conn.Read(make([]byte, 4096))
 		return err == nil && n > 0
 	}
-	first, second := dial(), dial()
-	if !answered(first, patience) || !answered(second, patience) {
-		t.Fatal("connections within the bound get no answer")
-	}
-	third := dial()
 	if answered(third, 50*time.Millisecond) {
 		t.Fatal("a connection beyond the bound gets an answer")
 	}
-	must(t, first.Close())
+	must(t, first.conn.Close())
 	if !answered(third, patience) {
 		t.Fatal("the place of a connection that left is not given away again")
+	}
+	second.write("}")
+	if !answered(second, patience) {
+		t.Fatal("a connection within the bound gets no answer")
+	}
+}
+
+// TestIdleConnectionsMakeRoom fills the places for connections on which nothing
+// is asked any more, which anybody can do for long. Others come in all the same,
+// and a stream stays where it is.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	p := newPairFiles(t)
+	for name, start := range map[string]func(testing.TB, func(*relaysvc.Config)) *relay{
+		"plain": start,
+		"TLS":   func(t testing.TB, change func(*relaysvc.Config)) *relay { return startTLS(t, p, change) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, func(c *relaysvc.Config) { c.Limits.Connections, c.Timeouts.Idle = 3, time.Hour })
+			a := r.registered()
+			l := a.listen("-")
+			l.want("connected", "")
+			for range 6 {
+				if name == "TLS" {
+					r.client.Transport = r.transport(p) // connections of its own
+				} else {
+					r.client.Transport = r.client.Transport.(*http.Transport).Clone()
+				}
+				r.client.Timeout = patience
+				r.expect("ok", a.block(strangerID(), true, 1))
+			}
+			from := strangerID()
+			queued := a.packet(from)
+			r.expect("ok", r.send(queued, a.permit(from)))
+			l.want("message", string(queued))
+		})
 	}
 }

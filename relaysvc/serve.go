@@ -51,6 +51,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 	ended := make(chan error, 2)
 	server := s.httpServer(s.Handler())
+	server.ConnState = s.connections.watch
 	tasks.Go(func() { ended <- s.serveMain(server, &boundedListener{ln, s.connections, s.log}) })
 	ops := s.httpServer(http.HandlerFunc(s.serveOps))
 	if s.ops != nil {

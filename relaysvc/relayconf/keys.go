@@ -62,7 +62,7 @@ func Keys() []Key {
 		{"limits.publications", "", KindCount, "registrations, descriptors and cards from one client network a minute", true, func(s *Settings) any { return &s.Limits.Publications }},
 		{"limits.strangers_from", "", KindCount, "packets without a permit from one client network a minute", true, func(s *Settings) any { return &s.Limits.StrangersFrom }},
 		{"limits.strangers_to", "", KindCount, "packets without a permit to one recipient a minute", true, func(s *Settings) any { return &s.Limits.StrangersTo }},
-		{"limits.connections", "", KindCount, "connections open at the same time, more wait to be accepted; and requests in progress over HTTP/2", true, func(s *Settings) any { return &s.Limits.Connections }},
+		{"limits.connections", "", KindCount, "connections open at the same time; for one more, the one that is idle the longest is closed, or it waits. And requests in progress over HTTP/2", true, func(s *Settings) any { return &s.Limits.Connections }},
 		{"limits.body_memory", "", KindBytes, "bytes of request bodies in memory at the same time; as much for inbox pages and streams, and for lookups", false, func(s *Settings) any { return &s.Limits.BodyMemory }},
 		{"limits.disk_floor", "", KindBytes, "free bytes on the disk below which nothing more is taken in", true, func(s *Settings) any { return &s.Limits.DiskFloor }},
 
