@@ -231,11 +231,12 @@ func (d *DB) fail(err error) error {
 // before that time may have been served already.
 func (d *DB) RestoredAt() int64 { return d.restoredAt }
 
-// Close ends the writer goroutine after the decision it is at, and closes the
-// files.
+// Close has erased what was deleted, ends the writer goroutine after the decision
+// it is at, and closes the files.
 func (d *DB) Close() error {
 	var err error
 	d.once.Do(func() {
+		d.eraser.finish()
 		close(d.closing)
 		d.working.Wait()
 		d.readers.close()

@@ -98,6 +98,17 @@ func (e *eraser) flush(ctx context.Context) error {
 	return askToErase(ctx, e.asked, e.d.closing)
 }
 
+// finish is flush for a store that closes: nobody may ever open it again. What
+// fails is left to whoever does.
+func (e *eraser) finish() {
+	if e.d.state.get() != nil {
+		return
+	}
+	if some, err := e.d.eraseable(); err == nil && some {
+		_ = e.flush(context.Background())
+	}
+}
+
 // erase overwrites what was deleted, and removes segments of which nothing is
 // left.
 func (e *eraser) erase() error {

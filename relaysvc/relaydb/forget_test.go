@@ -203,6 +203,20 @@ func TestBytesGoByThemselves(t *testing.T) {
 	}
 }
 
+// TestBytesGoWithTheEnd closes a store right after an acknowledgement: a relay
+// that is stopped for good leaves nothing of it.
+func TestBytesGoWithTheEnd(t *testing.T) {
+	dir := dataDir(t)
+	d := open(t, filepath.Join(dir, "relay.db"))
+	alice := registered(t, d, "alice")
+	enqueue(t, d, packet("alice", "bob", strings.Repeat("find me ", 3000)))
+	must(t, d.Ack(ctx, caller("alice", alice), "1-1"))
+	must(t, d.Close())
+	if inFiles(t, dir, "find me find me") {
+		t.Error("the bytes are still on the disk")
+	}
+}
+
 // TestStats compares what the store says of itself with what was put in.
 func TestStats(t *testing.T) {
 	path := filepath.Join(dataDir(t), "relay.db")
