@@ -101,7 +101,8 @@ type Timeouts struct {
 	WakeInterval time.Duration
 }
 
-func (t *Timeouts) setDefaults(development bool) {
+// SetDefaults fills in what is zero.
+func (t *Timeouts) SetDefaults(development bool) {
 	spread := 10 * time.Second
 	if development {
 		spread = 0
@@ -150,7 +151,7 @@ func (c *Config) Check() error {
 			return err
 		}
 	}
-	c.Timeouts.setDefaults(c.Development)
+	c.Timeouts.SetDefaults(c.Development)
 	if c.Timeouts.Spread >= c.Timeouts.Drain {
 		return fault.New(fault.InvalidArgument, "the drain of %s leaves no time after its spread of %s", c.Timeouts.Drain, c.Timeouts.Spread)
 	}

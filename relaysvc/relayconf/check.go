@@ -48,12 +48,42 @@ func (l *loader) check() {
 			l.refuse("reserved_handles", fmt.Errorf("%q is no handle", h))
 		}
 	}
-	if l.Timeouts.WakeInterval > 0 && l.Timeouts.WakeInterval < time.Second {
-		l.refuse("timeouts.wake_interval", errors.New("counts in whole seconds, from 1s"))
+	if n := l.Limits.BlockPeers; n != 0 && n < wire.MinBlockCap {
+		l.refuse("limits.block_peers", fmt.Errorf("%d is less than %d", n, wire.MinBlockCap))
 	}
+	l.checkTimeouts()
 	if len(l.problems) == 0 {
 		l.complete()
 	}
+}
+
+// checkTimeouts looks at those that have to fit each other, where a default is
+// one of the two.
+func (l *loader) checkTimeouts() {
+	t := l.Timeouts
+	t.SetDefaults(l.src.Development)
+	if t.WakeInterval < time.Second {
+		l.refuse("timeouts.wake_interval", errors.New("counts in whole seconds, from 1s"))
+	}
+	if t.Spread >= t.Drain {
+		l.refusePair("timeouts.drain", "timeouts.spread", fmt.Errorf("a drain of %s leaves no time after a spread of %s", t.Drain, t.Spread))
+	}
+	if l.TLSCert != "" && t.Heartbeat >= t.Write {
+		// HTTP/2 ends a stream on which nothing was written for so long.
+		l.refusePair("timeouts.heartbeat", "timeouts.write", fmt.Errorf("heartbeats every %s are too rare for a write timeout of %s", t.Heartbeat, t.Write))
+	}
+}
+
+// refusePair is refuse for two values that do not fit each other, at the place
+// of one that was set.
+func (l *loader) refusePair(key, other string, err error) {
+	if l.failed[key] || l.failed[other] {
+		return // with a default in its place there may be nothing wrong
+	}
+	if l.places[key] == "" {
+		key = other
+	}
+	l.refuse(key, err)
 }
 
 // complete asks the relay itself for what is left to check, and for its
