@@ -249,10 +249,14 @@ func hintForce(err error, force bool) error {
 	return hintf(err, "--force replaces that store, and keeps it beside the new one")
 }
 
-// planRelayRestore is --dry-run: it checks the backup, and no more.
+// planRelayRestore is --dry-run: it checks the backup and whether a relay has the
+// store, and no more.
 func planRelayRestore(ctx context.Context, a *app, t *adminTarget, backup string, force bool) error {
 	report, err := relaydb.CheckBackup(ctx, backup)
 	if err != nil {
+		return err
+	}
+	if err := storeHeld(t.data, a.io.Now()); err != nil {
 		return err
 	}
 	_, missing := os.Stat(t.db())
