@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -78,7 +77,9 @@ func commandStatus(state *os.ProcessState, err error) error {
 	switch {
 	case ok && status.Signaled():
 		return &reported{128 + int(status.Signal())}
-	case state.Success() && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
+	case state.Success():
+		// Also when it was told to end, with the relay, or left a process behind:
+		// the error is about that.
 		return errDrained
 	case state.ExitCode() > 0:
 		return &reported{state.ExitCode()}
