@@ -18,6 +18,15 @@ import (
 	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
 
+// TestWakesGoThroughNoProxy, whatever the environment names: it would look the
+// gateway's name up by itself, out of reach of the policy. Loopback, where every
+// other test has its gateway, is never asked of a proxy.
+func TestWakesGoThroughNoProxy(t *testing.T) {
+	if newWakeClient(Config{}).Transport.(*http.Transport).Proxy != nil {
+		t.Error("wakes may go to a proxy")
+	}
+}
+
 // TestWakeAddresses: the relay makes no request to a blocked address, whatever
 // name stands for it, and a blocked gateway is not tried again.
 func TestWakeAddresses(t *testing.T) {
