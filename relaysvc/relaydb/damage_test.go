@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ace-toolkit/ace/core/wire"
 	"github.com/ace-toolkit/ace/relaysvc/relaydb"
 )
 
@@ -146,6 +147,27 @@ func changedPacketIsPutAside(t *testing.T, damaged func(*testing.T, func([]byte)
 	}
 }
 
+// TestWhatWasPutAsideGoes sweeps when a packet that was put aside would have
+// expired for sure: its bytes go, and the operator's alert ends.
+func TestWhatWasPutAsideGoes(t *testing.T) { each(t, whatWasPutAsideGoes) }
+
+func whatWasPutAsideGoes(t *testing.T, damaged func(*testing.T, func([]byte)) (*relaydb.DB, *[]string)) {
+	d, _ := damaged(t, func(file []byte) { file[find(t, file, "packet 1 packet 1")] ^= 1 })
+	served(t, d, 0, 2, 3, 4)
+	for at, want := range []int64{1, 0} {
+		must(t, d.Sweep(ctx, now+wire.OfflineWindowSeconds-1+int64(at)))
+		s, err := d.Stats(ctx, now)
+		must(t, err)
+		if s.Quarantined != want {
+			t.Fatalf("%d are put aside, want %d", s.Quarantined, want)
+		}
+	}
+	sound(t, d)
+	if dir := filepath.Dir(d.LogFiles()[0]); inFiles(t, dir, " packet 1 packet 1 ") {
+		t.Error("its bytes are still on the disk")
+	}
+}
+
 // breakChain makes a page of a packet name one as the next that is not there.
 func breakChain(t *testing.T) func([]byte) {
 	return func(file []byte) {
@@ -172,6 +194,27 @@ func TestBrokenPagesArePutAside(t *testing.T) {
 	served(t, d, 0, 1, 3, 4)
 	enqueue(t, d, packet("alice", "bob", long(5)))
 	served(t, d, 0, 1, 3, 4, 5)
+	// It stays: nothing deletes it, and nothing stops at it.
+	must(t, d.Sweep(ctx, now+wire.OfflineWindowSeconds))
+	if s, err := d.Stats(ctx, now); err != nil || s.Quarantined != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+}
+
+// TestBrokenPagesOfAChangedPacket takes a packet for one whose bytes changed,
+// and then finds that its pages cannot be deleted.
+func TestBrokenPagesOfAChangedPacket(t *testing.T) {
+	path, _ := fivePackets(t, true)
+	changeFile(t, path, breakChain(t))
+	alter(t, path, "INSERT INTO quarantine (identity, generation, seq, at, reason, body) SELECT identity, generation, seq, 1, 'test', body FROM entries WHERE seq = 3; DELETE FROM entries WHERE seq = 3")
+	d, reasons := watched(t, path)
+	for range 2 {
+		must(t, d.Sweep(ctx, now))
+		if s, err := d.Stats(ctx, now); err != nil || s.Quarantined != 1 || len(*reasons) != 1 {
+			t.Fatalf("%+v, %v, %q", s, err, *reasons)
+		}
+	}
+	enqueue(t, d, packet("alice", "bob", "goes on"))
 }
 
 // TestBrokenPagesAreAcknowledged acknowledges entries among which is one whose

@@ -23,9 +23,10 @@ const (
 )
 
 // releaseExpired deletes what identities no longer have a claim to at now: the
-// KELs of those that unregistered, descriptors and wake registrations.
+// KELs of those that unregistered, descriptors, wake registrations and packets
+// that were put aside.
 func (d *DB) releaseExpired(ctx context.Context, now int64) error {
-	for _, release := range []func(context.Context, int64) error{d.releaseKELs, d.releaseDescriptors, d.releaseWakes} {
+	for _, release := range []func(context.Context, int64) error{d.releaseKELs, d.releaseDescriptors, d.releaseWakes, d.releaseQuarantine} {
 		if err := release(ctx, now); err != nil {
 			return err
 		}

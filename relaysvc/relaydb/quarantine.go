@@ -1,6 +1,10 @@
 package relaydb
 
-import "context"
+import (
+	"context"
+
+	"github.com/ace-toolkit/ace/core/wire"
+)
 
 // quarantine puts an entry aside whose packet is not the one that was queued.
 // Where the store does not even let that happen, the entry stays and is found
@@ -30,5 +34,34 @@ func (t *tx) putAside(v victim, now int64, reason string) (err error) {
 	}
 	_, err = t.exec("INSERT INTO quarantine (identity, generation, seq, at, reason, body) VALUES (?, ?, ?, ?, ?, ?)",
 		v.identity, v.generation, v.seq, now, reason, v.body)
+	return err
+}
+
+// selectOldQuarantine leaves out what cannot be deleted.
+const selectOldQuarantine = "SELECT id FROM quarantine WHERE at <= ? AND reason <> '" + damagedPages + "' LIMIT 1"
+
+// releaseQuarantine deletes packets that were put aside OFFLINE_WINDOW_SECONDS
+// ago, when they would have expired at the latest: nobody asks for them any more.
+func (d *DB) releaseQuarantine(ctx context.Context, now int64) error {
+	return d.release(ctx, selectOldQuarantine, now-wire.OfflineWindowSeconds, (*tx).dropQuarantined)
+}
+
+// dropQuarantined deletes a packet that was put aside, or keeps it as one whose
+// pages are damaged, too.
+func (t *tx) dropQuarantined(id int64) error {
+	var body int64
+	if _, err := t.row("SELECT body FROM quarantine WHERE id = ?", []any{id}, &body); err != nil {
+		return err
+	}
+	if t.damaged[body] {
+		_, err := t.exec("UPDATE quarantine SET reason = ? WHERE id = ?", damagedPages, id)
+		return err
+	}
+	if _, err := t.exec("DELETE FROM bodies WHERE id = ?", body); isCorrupt(err) {
+		return &damagedBody{err, body}
+	} else if err != nil {
+		return err
+	}
+	_, err := t.exec("DELETE FROM quarantine WHERE id = ?", id)
 	return err
 }
