@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -203,7 +204,11 @@ func (d *devRun) listen() (err error) {
 		// A relay that has the store as well is the whole reason.
 		return cmp.Or(storeHeld(d.ready.Data, d.io.Now()), usagef("--listen: %v", err))
 	}
-	if d.ready.URL, err = d.url(); err != nil {
+	d.ready.URL, err = d.url()
+	if err == nil && d.config.TLSCert != "" && !strings.HasPrefix(d.ready.URL, "https://") {
+		err = hintf(usagef("--tls-cert: clients of %s speak plain HTTP", d.ready.URL), "give the name in the certificate as --public-url https://NAME")
+	}
+	if err != nil {
 		d.ln.Close()
 		return err
 	}
@@ -315,6 +320,10 @@ func (d *devRun) moveOperations(server *relaysvc.Server) error {
 	ln, err := net.Listen("tcp", d.loaded.OpsListen)
 	if err != nil {
 		return usagef("--ops-listen: %v", err)
+	}
+	if _, err := relaysvc.LoopbackURL(ln.Addr()); err != nil && !d.o.open {
+		ln.Close()
+		return hintf(usagef("--ops-listen: %v", err), "--open lets a development relay be reached from other machines")
 	}
 	server.MoveOperations(ln)
 	return nil
