@@ -96,6 +96,7 @@ type Endpoint struct {
 	node     *delivery.Node
 
 	forgotten atomic.Bool // the relay did not know the identity, and Keep is to publish anew
+	slow      slowRoutes
 }
 
 // Open opens the endpoint's store, making it when there is none. Codes:

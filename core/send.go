@@ -162,7 +162,8 @@ func (e *Endpoint) retryDue(ctx context.Context, now int64) (accepted int, err e
 	return e.attemptAll(ctx, due, now)
 }
 
-// attemptAll attempts entries, those to one peer in their order.
+// attemptAll attempts entries, those to one peer in their order. By a slow route it
+// makes one attempt: the others are still due then.
 func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, now int64) (accepted int, err error) {
 	var peers []string
 	to := map[string][]store.OutboxEntry{}
@@ -173,23 +174,34 @@ func (e *Endpoint) attemptAll(ctx context.Context, entries []store.OutboxEntry, 
 		to[entry.Peer] = append(to[entry.Peer], entry)
 	}
 	var taken atomic.Int64
-	err = e.eachPeer(ctx, peers, func(ctx context.Context, peer string) error {
-		e.refreshBefore(ctx, peer, now)
-		for _, entry := range to[peer] {
-			_, accepted, failure := e.node.AttemptDue(ctx, entry.MessageID, now)
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case errors.Is(failure, store.ErrDamaged): // it is that entry alone
-			case errors.Is(failure, fault.StorageFailed):
-				return failure
-			case accepted:
-				taken.Add(1)
-			}
-		}
-		return nil
+	err = e.eachPeerInReach(ctx, peers, func(ctx context.Context, peer string) (slow bool, err error) {
+		n, slow, err := e.attemptTo(ctx, peer, to[peer], now)
+		taken.Add(n)
+		return slow, err
 	})
 	return int(taken.Load()), err
+}
+
+// attemptTo attempts the entries for one peer.
+func (e *Endpoint) attemptTo(ctx context.Context, peer string, entries []store.OutboxEntry, now int64) (accepted int64, slow bool, err error) {
+	slow = e.timed(func() { e.refreshBefore(ctx, peer, now) })
+	for _, entry := range entries {
+		var taken bool
+		slow = e.timed(func() { _, taken, err = e.node.AttemptDue(ctx, entry.MessageID, now) }) || slow
+		switch {
+		case ctx.Err() != nil:
+			return accepted, slow, ctx.Err()
+		case errors.Is(err, store.ErrDamaged): // it is that entry alone
+		case errors.Is(err, fault.StorageFailed):
+			return accepted, slow, err
+		case taken:
+			accepted++
+		}
+		if slow {
+			break
+		}
+	}
+	return accepted, slow, nil
 }
 
 // PruneOutbox removes the messages whose outcome is at least age seconds old,

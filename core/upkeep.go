@@ -127,10 +127,10 @@ func (u *upkeep) refreshPermits(ctx context.Context) error {
 		peers[i] = row.Peer
 	}
 	var mu sync.Mutex // of the report
-	return u.eachPeer(ctx, peers, func(ctx context.Context, peer string) error {
-		err := u.refreshPermit(ctx, peer, u.now)
+	return u.eachPeerInReach(ctx, peers, func(ctx context.Context, peer string) (slow bool, err error) {
+		slow = u.timed(func() { err = u.refreshPermit(ctx, peer, u.now) })
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return slow, ctx.Err()
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -138,7 +138,7 @@ func (u *upkeep) refreshPermits(ctx context.Context) error {
 			u.report.Permits++
 		}
 		u.failed(UpkeepPermit, peer, err)
-		return nil
+		return slow, nil
 	})
 }
 

@@ -71,7 +71,7 @@ func (c *checkup) examineRows(s store.Condition) {
 		c.ok("inbox", "%s not marked as read.", areMessages(s.Unhandled))
 	}
 	if s.Overdue > 0 {
-		c.add(severityWarning, "outbox_overdue", "%s without an outcome waited for more than two hours for the next attempt: neither ace listen nor ace maintain runs.", areMessages(s.Overdue)).
+		c.add(severityWarning, "outbox_overdue", "%s without an outcome waited for more than two hours for the next attempt: neither ace listen nor ace maintain runs, or relays of peers do not answer.", areMessages(s.Overdue)).
 			command(c.ace("maintain"))
 	}
 	if s.Ending > 0 {
