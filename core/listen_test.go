@@ -88,24 +88,28 @@ func TestTrace(t *testing.T) {
 }
 
 // Who listens is told why nothing comes for a while: an entry has to be fetched
-// again, here for lack of room in a page of the inbox, and there in the stream.
+// again, here for lack of room in a page of the inbox, and there in the stream or while polling.
 func TestListenTellsOfWhatIsFetchedAgain(t *testing.T) {
-	for _, where := range []string{"inbox", "stream"} {
+	for _, where := range []string{"inbox", "stream", "poll"} {
 		t.Run(where, func(t *testing.T) {
 			r := newRelay(t)
 			alice, bob := newAgent(t, r, open()), newAgent(t, r, closed())
 			befriend(bob, alice)
 			alice.reopen(func(c *core.Config) { c.Capacity = 1 })
+			listen := alice.Listen
+			if where == "poll" {
+				listen = func(ctx context.Context, on func(core.Event)) error { return alice.Poll(ctx, 1, on) }
+			}
 			send := func() {
 				bob.send(alice, "one")
 				bob.send(alice, "two")
 			}
-			if where == "inbox" {
+			if where != "stream" {
 				send()
 			}
 			listening, stop := context.WithCancel(t.Context())
 			var told core.ConnectionEvent
-			err := alice.Listen(listening, func(e core.Event) {
+			err := listen(listening, func(e core.Event) {
 				switch c := e.Connection; {
 				case c == nil:
 				case c.State == "connected" && where == "stream":

@@ -85,7 +85,9 @@ func (p *polling) round(ctx context.Context) (wait int64, err error) {
 	if pulled.Fetched > 0 && !pulled.Last.Final() {
 		// A shorter wait could spend all fetches that MAX_FETCH_ATTEMPTS allows
 		// while a pin refresh is still suppressed.
-		return max(p.seconds, wire.PinRefreshIntervalSeconds+1), nil
+		wait = max(p.seconds, wire.PinRefreshIntervalSeconds+1)
+		p.reconnecting(wait, &refetch{pulled.Code, pulled.Unreceipted})
+		return wait, nil
 	}
 	return p.seconds, nil
 }
@@ -111,7 +113,6 @@ func (p *polling) succeed() {
 // fail tells of a failure that may pass and returns the seconds to wait for that,
 // or the error after ten in a row.
 func (p *polling) fail(err error) (wait int64, ended error) {
-	p.connected = false
 	var f *fault.Error
 	ending := relayclient.Ending{}
 	if errors.As(err, &f) {
@@ -123,8 +124,14 @@ func (p *polling) fail(err error) (wait int64, ended error) {
 	}
 	const longest = 1 << 32 // seconds; more would overflow a Duration
 	delay = min(max(delay, p.seconds), longest)
-	p.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "reconnecting", InSeconds: delay, Reason: err.Error()}})
+	p.reconnecting(delay, err)
 	return delay, nil
+}
+
+// reconnecting tells why nothing comes for a while.
+func (p *polling) reconnecting(wait int64, why error) {
+	p.connected = false
+	p.on(Event{Kind: EventConnection, Connection: &ConnectionEvent{State: "reconnecting", InSeconds: wait, Reason: why.Error()}})
 }
 
 // heard tells that listening goes on.

@@ -178,7 +178,7 @@ type listener struct {
 }
 
 func runListen(ctx context.Context, a *app, o listenOptions) error {
-	l := &listener{app: a, o: o, daemon: a.newDaemon(), began: make(chan struct{})}
+	l := &listener{app: a, o: o, daemon: a.newDaemon(o.silence()), began: make(chan struct{})}
 	a.heard = l.daemon.heard
 	s, err := a.open(ctx)
 	if err != nil {

@@ -13,30 +13,35 @@ import (
 
 // silenceMost is for how long a listener that is well hears nothing: a stream is
 // given up after five minutes without a heartbeat, and a connection takes some
-// time.
+// time. One that polls hears nothing between two times either.
 const silenceMost = 6 * time.Minute
+
+func (o listenOptions) silence() time.Duration {
+	return silenceMost + time.Duration(o.poll)*time.Second
+}
 
 // daemon is what the service manager is told of a listener.
 type daemon struct {
 	manager systemd
+	silence time.Duration // for which it may hear nothing
 	began   time.Time
 	until   atomic.Int64 // since began: when something has to have been heard
 
 	runs, failures int // of the commands; whoever tells of them guards these
 }
 
-func (a *app) newDaemon() *daemon {
-	d := &daemon{manager: a.systemd(), began: time.Now()}
+func (a *app) newDaemon(silence time.Duration) *daemon {
+	d := &daemon{manager: a.systemd(), silence: silence, began: time.Now()}
 	d.heard()
 	return d
 }
 
 // heard notes that listening goes on.
-func (d *daemon) heard() { d.expect(silenceMost) }
+func (d *daemon) heard() { d.expect(d.silence) }
 
 // heardFor is heard for an event: one of the connection says how long it waits.
 func (d *daemon) heardFor(e core.Event) {
-	wait := silenceMost
+	wait := d.silence
 	if e.Connection != nil {
 		const longest = 1 << 32 // seconds; more would overflow a Duration
 		wait += time.Duration(min(e.Connection.InSeconds, longest)) * time.Second

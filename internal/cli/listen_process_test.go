@@ -399,7 +399,10 @@ func TestListenThatHangs(t *testing.T) {
 // life, whatever else works.
 func TestWatchdog(t *testing.T) {
 	manager, told := serviceManager(t)
-	d := &daemon{manager: systemd{socket: manager.LocalAddr().String(), watchdog: 20 * time.Millisecond}, began: time.Now()}
+	d := &daemon{
+		manager: systemd{socket: manager.LocalAddr().String(), watchdog: 20 * time.Millisecond},
+		silence: listenOptions{}.silence(), began: time.Now(),
+	}
 	asked := make(chan bool, 100)
 	stop := d.watch(t.Context(), func(context.Context) bool { asked <- true; return true })
 	defer stop()
@@ -412,6 +415,22 @@ func TestWatchdog(t *testing.T) {
 	d.heardFor(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: 1 << 60}})
 	if !d.turns() {
 		t.Error("a long wait that the relay asked for counts as none")
+	}
+}
+
+// TestWatchdogOfAPoll: a listener that polls seldom hears nothing between two times,
+// and is well.
+func TestWatchdogOfAPoll(t *testing.T) {
+	const hour = 3600
+	d := &daemon{silence: listenOptions{poll: hour}.silence(), began: time.Now().Add(-hour * time.Second)}
+	d.until.Store(int64(listenOptions{poll: hour}.silence()))
+	if !d.turns() {
+		t.Error("an hour without a word is too long for one that polls every hour")
+	}
+	d.heard()
+	d.began = d.began.Add(-hour * time.Second)
+	if !d.turns() {
+		t.Error("it is given less time once it has heard something")
 	}
 }
 
