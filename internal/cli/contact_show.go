@@ -155,6 +155,7 @@ func runContactName(ctx context.Context, a *app, typed, name string) error {
 			}
 			return err
 		}
+		s.warnOfPolicy(ctx)
 		return a.print(namedAnswer{peer, orNull(name)})
 	})
 }

@@ -119,6 +119,7 @@ func examinations() []func(*checkup, context.Context) {
 		(*checkup).examineNextRoot,
 		(*checkup).examineStore,
 		(*checkup).examinePassphrase,
+		(*checkup).examinePolicy,
 		(*checkup).examineDamage,
 		(*checkup).examinePublished,
 		(*checkup).examinePermits,

@@ -54,6 +54,19 @@ func (c *checkup) examineNames(names []string) {
 	}
 }
 
+// examinePolicy looks whether each peer is known whom the policy names, as whoever
+// sends or receives does. Names are in the store, which opens with the keys.
+func (c *checkup) examinePolicy(ctx context.Context) {
+	if c.session == nil || c.session.policyOrigin == "" {
+		return
+	}
+	if err := c.session.checkPolicy(ctx); err != nil {
+		c.failed(severityProblem, "policy", err)
+		return
+	}
+	c.ok("policy", "The policy can be followed.")
+}
+
 // aceWithout is ace for a command that chooses the identity.
 func (c *checkup) aceWithout(line string) string {
 	as := *c

@@ -153,6 +153,14 @@ func (s *session) checkPolicy(ctx context.Context) error {
 	return s.policyError(ctx, s.CheckPolicy(ctx))
 }
 
+// warnOfPolicy says that a change of names leaves a policy that cannot be followed:
+// a listener that runs sets aside or holds what its rules are about, and none starts.
+func (s *session) warnOfPolicy(ctx context.Context) {
+	if err := s.checkPolicy(ctx); err != nil {
+		s.app.warn("%v; nothing goes out or comes in until the rule is corrected", err)
+	}
+}
+
 // policyError says where the rule stands that an error is about.
 func (s *session) policyError(ctx context.Context, err error) error {
 	var denied *policy.Denied
