@@ -33,16 +33,24 @@ func (o *listenOptions) check(a *app, args []string, dash int) error {
 	switch {
 	case o.idleExit < 0:
 		return usagef("--idle-exit is not negative")
-	case o.poll < 0 || o.poll > wire.OfflineWindowSeconds:
-		return usagef("--poll is 1 to %d seconds", wire.OfflineWindowSeconds)
 	case o.once && o.idleExit > 0:
 		return usagef("--once and --idle-exit exclude each other")
 	}
-	var err error
+	err := checkPoll(o.poll)
+	if err != nil {
+		return err
+	}
 	if o.types, err = a.messageTypes(o.types); err != nil {
 		return err
 	}
 	return o.handlerOptions.check(args, dash)
+}
+
+func checkPoll(seconds int) error {
+	if seconds < 0 || seconds > wire.OfflineWindowSeconds {
+		return usagef("--poll is 1 to %d seconds", wire.OfflineWindowSeconds)
+	}
+	return nil
 }
 
 // messageTypes returns the types that the identity knows by names, short or whole.

@@ -498,7 +498,7 @@ func TestListenUnit(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		{nil, []string{"ExecStart=/bin/sh --home " + home + " --as ops listen --json --forever", "Type=notify", "WatchdogSec=60", "KillMode=mixed",
+		{nil, []string{"ExecStart=/bin/sh --home " + home + " --as ops listen --json --forever", "Type=notify", "WatchdogSec=60", "KillMode=mixed", "Restart=always",
 			"NoNewPrivileges=yes", "MemoryDenyWriteExecute=yes", "WantedBy=default.target"}, []string{"User="}},
 		{[]string{"--poll", "5", "--types", "text", "--exec", "--exec-timeout", "2m", "--", odd, "a b"},
 			[]string{"ExecStart=/bin/sh --home " + home + " --as ops listen --json --forever --poll 5 --types ace:text:1 --exec --exec-timeout 2m --exec-concurrency 4 --exec-attempts 0 -- " +
@@ -522,7 +522,7 @@ func TestListenUnit(t *testing.T) {
 		}
 		verifyUnit(t, unit)
 	}
-	for _, args := range [][]string{{"--json"}, {"--exec"}, {"--passphrase-fd", "3"}, {"--exec", "--", "./nowhere"}, {"--poll", "-1"}, {"--types", "nothing"}, {"--exec", "--", "sh", "a\nb"}} {
+	for _, args := range [][]string{{"--json"}, {"--exec"}, {"--passphrase-fd", "3"}, {"--exec", "--", "./nowhere"}, {"--poll", "-1"}, {"--poll", "604801"}, {"--types", "nothing"}, {"--exec", "--", "sh", "a\nb"}} {
 		if r := s.try(append([]string{"listen", "unit"}, args...)...); r.status != exitUsage {
 			t.Errorf("%v: status %d: %s", args, r.status, r.out)
 		}

@@ -62,8 +62,8 @@ func runListenUnit(a *app, o unitOptions, command []string) error {
 	if a.flags.passphrase.fd >= 0 {
 		return usagef("a unit has no file descriptor for --passphrase-fd: give --passphrase-file or --passphrase-command")
 	}
-	if o.poll < 0 {
-		return usagef("--poll is not negative")
+	if err := checkPoll(o.poll); err != nil {
+		return err
 	}
 	if o.types, err = a.messageTypes(o.types); err != nil {
 		return err
@@ -226,7 +226,8 @@ ExecStart=%s
 # A command of --exec that runs gets 10 seconds, and 5 more to end.
 KillMode=mixed
 TimeoutStopSec=30
-Restart=on-failure
+# Also where ace ends in good order: its output may have broken with the journal.
+Restart=always
 RestartSec=10
 # Wrong usage, not registered, not authentic, no identity: look at it first.
 RestartPreventExitStatus=2 12 13 32
