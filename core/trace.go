@@ -201,10 +201,29 @@ func (t *tracer) addAudits(id, from string) error {
 		}
 		trace.Events = append(trace.Events, TraceEvent{At: r.At, Event: string(r.Event), Code: r.Code})
 		if trace.Type == "" { // no record, so that the log alone says what became of it
-			trace.State = strings.TrimPrefix(string(r.Event), "message.")
+			trace.State = stateAfter(trace.State, r.Event)
 		}
 	}
 	return nil
+}
+
+// stateAfter returns what has become of a packet that has no record, by an event of
+// the audit log: the words are those of the inbox and of quarantine. One that comes
+// again, or has no receipt, stays what it was.
+func stateAfter(before string, e audit.Event) string {
+	switch e {
+	case audit.MessageWithheld, audit.MessageQuarantined:
+		return StateQuarantined
+	case audit.QuarantineDropped:
+		return "dropped"
+	case audit.MessageDropped, audit.MessageRejected, audit.MessageRetried:
+	default:
+		if before != "" {
+			return before
+		}
+	}
+	_, what, _ := strings.Cut(string(e), ".")
+	return what
 }
 
 // of returns the trace that a row is about, nil for a message of which too little

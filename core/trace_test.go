@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/suite"
 )
 
 // steps returns the events of a trace with what they carry.
@@ -194,6 +196,24 @@ func TestTraceOfSeveral(t *testing.T) {
 	}
 	if got := a.trace(other).State; got != "rejected" {
 		t.Errorf("state %q", got)
+	}
+	for _, c := range []struct{ events, want string }{
+		{"message.withheld message.duplicate_ignored", "quarantined"},
+		{"message.retried message.quarantined", "quarantined"},
+		{"message.withheld quarantine.dropped", "dropped"},
+		{"message.rejected receipt.unsent", "rejected"},
+		{"message.duplicate_ignored", "duplicate_ignored"}, // the rest is gone from the log
+	} {
+		id := suite.NewMessageID()
+		a.inStore(func(tx *store.Tx) (err error) {
+			for i, event := range strings.Fields(c.events) {
+				err = errors.Join(err, tx.AddAudit(store.Audit{At: int64(i), Event: audit.Event(event), Peer: peer("4"), MessageID: id}))
+			}
+			return err
+		})
+		if got := a.trace(id).State; got != c.want {
+			t.Errorf("after %s: state %q", c.events, got)
+		}
 	}
 	for name, typed := range map[string]string{"of two messages": "00000001", "of none": "ffffffff", "too short": "0000000", "no ID": "0000000x"} {
 		if _, err := a.Trace(t.Context(), typed, ""); !errors.Is(err, fault.InvalidArgument) {

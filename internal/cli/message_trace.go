@@ -245,7 +245,7 @@ func (r traceAnswer) next() string {
 		return "ace why " + r.Peer
 	case r.State == core.StatePendingApproval:
 		return "ace outbox approve " + r.MessageID
-	case r.State == "quarantined" || r.State == "withheld":
+	case r.State == core.StateQuarantined:
 		return "ace quarantine list"
 	case r.State == "dropped" || r.State == "rejected":
 		return explainStep(r.Events[len(r.Events)-1].Code)
