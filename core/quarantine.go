@@ -67,8 +67,8 @@ type Withheld struct {
 	Message
 }
 
-// Withheld returns the messages that the policy has set aside, oldest first. The
-// newest 10,000 are kept.
+// Withheld returns the messages that the policy has set aside, oldest first. Of more
+// than 10,000 the oldest one goes of whom most are from.
 func (e *Endpoint) Withheld(ctx context.Context) (list []Withheld, err error) {
 	err = e.store.View(ctx, func(tx *store.Tx) error {
 		list = nil
@@ -115,14 +115,17 @@ func (e *Endpoint) DropWithheld(ctx context.Context, number int64) error {
 		return err
 	}
 	return e.store.Update(ctx, func(tx *store.Tx) error {
-		found, err := tx.DropWithheld(number)
+		w, found, err := tx.WithheldMessage(number)
 		if err == nil && !found {
 			err = fault.New(fault.InvalidArgument, "no message in quarantine has the number %d", number)
 		}
 		if err != nil {
 			return err
 		}
-		return tx.AddAudit(store.Audit{At: now, Event: audit.QuarantineDropped, Count: 1})
+		if _, err := tx.DropWithheld(number); err != nil {
+			return err
+		}
+		return tx.AddAudit(store.Audit{At: now, Event: audit.QuarantineDropped, Peer: w.Peer, MessageID: w.MessageID, Count: 1})
 	})
 }
 

@@ -89,7 +89,7 @@ func Events() []Described {
 		{MessageQuarantined, "A packet was given up after too many fetches and put into quarantine."},
 		{MessageWithheld, "A message was taken in, and your policy set it aside in quarantine."},
 		{QuarantineReleased, "You released a message from quarantine into the inbox."},
-		{QuarantineDropped, "You removed a packet or a message from quarantine."},
+		{QuarantineDropped, "You removed a packet or a message from quarantine or, with the code receiver_capacity, a message was removed that there was no room for."},
 		{ApprovalHeld, "A message of yours is held for your approval, as your policy asks."},
 		{ApprovalGranted, "You approved a message that was held."},
 		{ApprovalDenied, "You denied a message that was held, or ended it otherwise."},

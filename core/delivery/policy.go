@@ -72,7 +72,8 @@ func (in *incoming) withholds(tx *store.Tx) (bool, error) {
 // remembered as any other, and its rule's state changes, so that both ends of a
 // thread have the same. A policy of the receiver's is no outcome of the pipeline
 // (06#receive-pipeline), and a rejection would tell the sender of it. It needs no
-// room in the inbox, so that a peer whose messages are set aside cannot fill that.
+// room in the inbox, so that a peer whose messages are set aside cannot fill that;
+// the one that goes for want of room in quarantine is noted.
 func (in *incoming) withhold(tx *store.Tx, m store.Message) error {
 	shown, err := tx.HasMessage(m.Peer, m.MessageID)
 	if err != nil || shown {
@@ -82,7 +83,13 @@ func (in *incoming) withhold(tx *store.Tx, m store.Message) error {
 		return err
 	}
 	in.result.Withheld = &m
-	return tx.AddWithheld(m)
+	gone, err := tx.AddWithheld(m)
+	if err != nil || gone == nil {
+		return err
+	}
+	return tx.AddAudit(store.Audit{
+		At: in.now, Event: audit.QuarantineDropped, Code: string(fault.ReceiverCapacity), Peer: gone.Peer, MessageID: gone.MessageID, Count: 1,
+	})
 }
 
 // Release puts a message that was set aside into the inbox, as the last one there,

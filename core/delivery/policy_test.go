@@ -2,9 +2,11 @@ package delivery_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/ace-toolkit/ace/core/audit"
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/fault"
 	"github.com/ace-toolkit/ace/core/policy"
@@ -320,6 +322,35 @@ func TestPolicyWithholds(t *testing.T) {
 		waiting, err := tx.CountUnhandled()
 		if waiting != 2 {
 			t.Errorf("%d unhandled", waiting)
+		}
+		return err
+	})
+}
+
+// TestQuarantineFullIsTold: a message that was receipted, and goes for want of room
+// in quarantine, is in the audit log.
+func TestQuarantineFullIsTold(t *testing.T) {
+	_, alice, bob := friends(t)
+	alice.under(policy.Rule{Direction: policy.In, Do: policy.Deny})
+	err := alice.store.Update(t.Context(), func(tx *store.Tx) error {
+		for i := 0; ; i++ {
+			gone, err := tx.AddWithheld(store.Message{MessageID: fmt.Sprint(i), Peer: "p", Body: []byte("{}")})
+			if err != nil || gone != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob.send(alice, "one more")
+	if got := alice.pullOne(delivery.Delivered, ""); got.Withheld == nil {
+		t.Fatalf("result %+v", got)
+	}
+	alice.view(func(tx *store.Tx) error {
+		rows, err := tx.Audits(store.AuditFilter{MessageID: "1", Peer: "p"})
+		if len(rows) != 1 || rows[0].Event != audit.QuarantineDropped || rows[0].Code != string(fault.ReceiverCapacity) {
+			t.Errorf("audit %+v", rows)
 		}
 		return err
 	})

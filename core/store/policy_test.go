@@ -28,14 +28,51 @@ func (s *Store) must(t *testing.T, f func(*Tx) error) {
 	}
 }
 
+func withhold(tx *Tx, m Message) error {
+	_, err := tx.AddWithheld(m)
+	return err
+}
+
+// A sender whose messages fill quarantine pushes out his own, and none of others.
+// What goes is told.
+func TestQuarantineIsNotPushedOutByOthers(t *testing.T) {
+	s := openNew(t)
+	add := func(tx *Tx, peer, id, gone string) {
+		t.Helper()
+		got, err := tx.AddWithheld(Message{MessageID: id, Peer: peer, Body: []byte("{}")})
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case gone == "" && got != nil:
+			t.Fatalf("%s pushed out %+v", id, got)
+		case gone != "" && (got == nil || got.MessageID != gone || got.Peer != "flood"):
+			t.Fatalf("%s pushed out %+v, want %s", id, got, gone)
+		}
+	}
+	s.must(t, func(tx *Tx) error {
+		add(tx, "quiet", "first", "")
+		for i := range maxWithheld - 1 {
+			add(tx, "flood", fmt.Sprint(i), "")
+		}
+		add(tx, "flood", "more", "0")
+		add(tx, "flood", "more", "") // the same again takes no room
+		add(tx, "quiet", "second", "1")
+		all, err := tx.WithheldMessages()
+		if len(all) != maxWithheld || all[0].MessageID != "first" || all[maxWithheld-1].MessageID != "second" {
+			t.Errorf("%d are kept, from %q", len(all), all[0].MessageID)
+		}
+		return err
+	})
+}
+
 // What is in quarantine has one number for good, a packet or a message, and what
 // comes of one kind pushes out none of the other.
 func TestQuarantineNumbers(t *testing.T) {
 	s := openNew(t)
 	m := Message{MessageID: "m", Peer: "p", Type: "t", ThreadID: "x", Body: []byte("{}"), SentAt: 1, ReceivedAt: 2}
 	s.must(t, func(tx *Tx) error {
-		return errors.Join(tx.AddQuarantine(Quarantined{StreamID: "1-0", Packet: []byte("{}")}), tx.AddWithheld(m),
-			tx.AddWithheld(m), tx.AddQuarantine(Quarantined{StreamID: "2-0", Packet: []byte("{}")}))
+		return errors.Join(tx.AddQuarantine(Quarantined{StreamID: "1-0", Packet: []byte("{}")}), withhold(tx, m),
+			withhold(tx, m), tx.AddQuarantine(Quarantined{StreamID: "2-0", Packet: []byte("{}")}))
 	})
 	s.must(t, func(tx *Tx) error {
 		packets, err := tx.Quarantine()
@@ -59,7 +96,7 @@ func TestQuarantineNumbers(t *testing.T) {
 		if !found || err != nil {
 			t.Errorf("drop: %v", err)
 		}
-		return tx.AddWithheld(Message{MessageID: "n", Peer: "p", Body: []byte("{}")})
+		return withhold(tx, Message{MessageID: "n", Peer: "p", Body: []byte("{}")})
 	})
 	s.must(t, func(tx *Tx) error {
 		all, err := tx.WithheldMessages()
@@ -67,7 +104,7 @@ func TestQuarantineNumbers(t *testing.T) {
 			t.Errorf("a number was given twice: %+v, %v", all, err)
 		}
 		for i := range maxWithheld + 10 {
-			if err := tx.AddWithheld(Message{MessageID: fmt.Sprint(i), Peer: "p", Body: []byte("{}")}); err != nil {
+			if err := withhold(tx, Message{MessageID: fmt.Sprint(i), Peer: "p", Body: []byte("{}")}); err != nil {
 				return err
 			}
 		}
@@ -81,7 +118,7 @@ func TestQuarantineNumbers(t *testing.T) {
 			if err := tx.AddQuarantine(Quarantined{StreamID: "3-0", Packet: []byte("{}")}); err != nil {
 				return err
 			}
-			if err := tx.AddWithheld(Message{MessageID: suite.NewMessageID(), Peer: "p", Body: []byte("{}")}); err != nil {
+			if err := withhold(tx, Message{MessageID: suite.NewMessageID(), Peer: "p", Body: []byte("{}")}); err != nil {
 				return err
 			}
 		}

@@ -57,6 +57,7 @@ var reads = map[string]struct {
 	"SenderHorizons":   {"in the order of an index, as many as are folded", []string{"core/delivery/dedup.go"}},
 	"SmallestSeen":     {"the first of an index", []string{"core/delivery/dedup.go"}},
 	"SeenState":        {"the first of an index, and whether there is a row", []string{"core/delivery/dedup.go"}},
+	"AddWithheld":      {"maxWithheld bounds them, and it looks only when there may be so many", []string{"core/delivery/policy.go"}},
 	"WithheldMessages": {"the owner lists them", []string{"core/quarantine.go"}},
 }
 

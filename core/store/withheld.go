@@ -1,7 +1,6 @@
 package store
 
-// maxWithheld is how many of the numbers last given in quarantine a withheld
-// message may have before it goes.
+// maxWithheld is how many messages are withheld at most.
 const maxWithheld = 10_000
 
 // Withheld is a delivered message that is kept from its reader.
@@ -29,18 +28,28 @@ func (tx *Tx) nextInQuarantine() (n int64, err error) {
 }
 
 // AddWithheld keeps a delivered message from its reader. One that is there already
-// stays as it is. The newest 10,000 are kept.
-func (tx *Tx) AddWithheld(m Message) error {
+// stays as it is. Of more than 10,000 the oldest one goes of whom most are from, so
+// that nobody can push out what others have sent; it is returned, nil for none.
+func (tx *Tx) AddWithheld(m Message) (gone *Withheld, err error) {
 	n, err := tx.nextInQuarantine()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = tx.run("INSERT INTO withheld ("+withheldColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		n, m.MessageID, m.Peer, m.Type, m.ThreadID, tx.sealBody(withheldTable, m.Peer, m.MessageID, m.Body), m.SentAt, m.ReceivedAt)
-	if err != nil {
-		return err
+	if err != nil || n <= maxWithheld {
+		return nil, err
 	}
-	return tx.run("DELETE FROM withheld WHERE number <= ?", n-maxWithheld)
+	var oldest, kept int64
+	found, err := tx.get("SELECT min(number), sum(count(*)) OVER () FROM withheld GROUP BY peer ORDER BY count(*) DESC, 1 LIMIT 1", nil, &oldest, &kept)
+	if err != nil || !found || kept <= maxWithheld {
+		return nil, err
+	}
+	w, found, err := tx.WithheldMessage(oldest)
+	if err == nil && found {
+		_, err = tx.DropWithheld(oldest)
+	}
+	return &w, err
 }
 
 // HasWithheld reports whether a peer's message is withheld.

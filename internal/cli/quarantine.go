@@ -28,7 +28,7 @@ config), and packets that were given up.
 
 A message that your policy denies is delivered for its sender, who learns of no
 policy. It is in no inbox and no stream until ace quarantine release puts it there.
-The newest 10,000 are kept.
+Of more than 10,000 the oldest one goes of whom most are from, and ace audit tells.
 
 A packet that cannot be processed for now is fetched again; after three times
 without success it is kept here, so that those behind it get through. The newest
