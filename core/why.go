@@ -9,6 +9,7 @@ import (
 	"github.com/ace-toolkit/ace/core/delivery"
 	"github.com/ace-toolkit/ace/core/descriptor"
 	"github.com/ace-toolkit/ace/core/fault"
+	"github.com/ace-toolkit/ace/core/policy"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
 )
@@ -32,6 +33,8 @@ type Reason struct {
 	Count  int    // of messages or events, 0 for none
 	Detail string // an error code, "" for none
 	Thread string // a thread ID, which a peer may have chosen, "" for none
+	Rule   int    // of the policy, from 1, 0 for none
+	Types  []string
 }
 
 // ReasonCode says which reason it is.
@@ -67,6 +70,9 @@ const (
 	WhyRequestWaiting    ReasonCode = "request_waiting"     // for a decision here, until At
 	WhyOpenToRequests    ReasonCode = "open_to_requests"    // a stranger may ask
 	WhyClosedToStrangers ReasonCode = "closed_to_strangers" // and may not
+	WhyPolicyAsks        ReasonCode = "policy_asks"         // Rule holds messages of Types for the owner
+	WhyPolicyDenies      ReasonCode = "policy_denies"       // Rule refuses to send Types, or sets them aside when they come
+	WhyPolicyUnclear     ReasonCode = "policy_unclear"      // it names a peer whom nobody knows, and nothing goes on
 )
 
 // WhyOptions say how to ask.
@@ -128,6 +134,7 @@ type facts struct {
 	waiting   int
 	failed    string   // code of the last attempt of a waiting message
 	busy      []string // thread IDs (08#sender-state-and-busy-threads)
+	out, in   []Reason // of the policy
 }
 
 func (f *facts) read(tx *store.Tx, id string) (err error) {
@@ -150,6 +157,12 @@ func (f *facts) read(tx *store.Tx, id string) (err error) {
 		}
 	}
 	if err := f.readOwn(tx); err != nil {
+		return err
+	}
+	if f.out, err = f.policyReasons(tx, policy.Out, id); err != nil {
+		return err
+	}
+	if f.in, err = f.policyReasons(tx, policy.In, id); err != nil {
 		return err
 	}
 	return f.readOutbox(tx, id)
@@ -249,6 +262,7 @@ func (f *facts) send() (reasons []Reason) {
 		// step 1), and a lookup has just failed to bring one.
 		add(Reason{Code: WhyDescriptorStale, Stops: f.lookup != nil})
 	}
+	reasons = append(reasons, f.out...)
 	reasons = append(reasons, f.sendPermit()...)
 	if f.waiting > 0 {
 		add(Reason{Code: WhyMessagesWaiting, Count: f.waiting})
@@ -316,6 +330,7 @@ func (f *facts) receive() (reasons []Reason) {
 	if f.block.Superseded {
 		add(Reason{Code: WhyBlockSuperseded})
 	}
+	reasons = append(reasons, f.in...)
 	reasons = append(reasons, f.receiveState())
 	if f.request.Peer != "" {
 		add(Reason{Code: WhyRequestWaiting, At: f.request.ReceivedAt + wire.ContactRequestTTLSeconds})

@@ -2,9 +2,11 @@ package core_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ace-toolkit/ace/core"
+	"github.com/ace-toolkit/ace/core/policy"
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/store"
 	"github.com/ace-toolkit/ace/core/wire"
@@ -164,6 +166,37 @@ func TestWhy(t *testing.T) {
 				bob.publish(false)
 			}, false,
 			[]string{"!permit_void", "card_closed"}, []string{"permit_issued"},
+		},
+		{
+			"the policy denies", func(_ *testing.T, _ *relay, alice, bob *agent) {
+				befriend(bob, alice)
+				alice.reopen(func(c *core.Config) {
+					c.Policy.Rules = []policy.Rule{{Peer: bob.ACEID(), Do: policy.Deny}, {Direction: policy.In, Do: policy.Deny}}
+				})
+			}, false,
+			[]string{"!policy_denies", "permit_held"}, []string{"!policy_denies", "permit_issued"},
+		},
+		{
+			"the policy denies some, asks about others, and allows the rest", func(_ *testing.T, _ *relay, alice, bob *agent) {
+				befriend(bob, alice)
+				alice.reopen(func(c *core.Config) {
+					c.Profiles = append(c.Profiles, profile.OfficialByID(profile.CommerceID))
+					c.Policy.Rules = []policy.Rule{
+						{Type: "ace:commerce:*", Peer: bob.ACEID(), Do: policy.Deny},
+						{Direction: policy.In, Type: "ace:text:1", Do: policy.Deny},
+						{Peer: "ace:sha256:" + strings.Repeat("0", 64), Do: policy.Deny},
+						{Do: policy.Ask},
+					}
+				})
+			}, false,
+			[]string{"policy_asks", "policy_denies", "permit_held"}, []string{"policy_denies", "permit_issued"},
+		},
+		{
+			"the policy is about nobody", func(_ *testing.T, _ *relay, alice, bob *agent) {
+				befriend(bob, alice)
+				alice.reopen(func(c *core.Config) { c.Policy.Rules = []policy.Rule{{Peer: "nobody", Do: policy.Allow}} })
+			}, false,
+			[]string{"!policy_unclear", "permit_held"}, []string{"!policy_unclear", "permit_issued"},
 		},
 		{
 			"a month later", func(_ *testing.T, r *relay, alice, bob *agent) {

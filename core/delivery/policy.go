@@ -17,6 +17,18 @@ func (n *Node) CheckPolicy(ctx context.Context) error {
 	return n.store.View(ctx, func(tx *store.Tx) error { return n.policy.Resolve(n.names(tx)) })
 }
 
+// Decide returns what the policy says of a type of message to or from a peer. No
+// message comes in before each peer is known whom a rule names. Code:
+// invalid_argument for a rule that cannot be followed.
+func (n *Node) Decide(tx *store.Tx, d policy.Direction, peer, messageType string) (policy.Decision, error) {
+	if d == policy.In {
+		if err := n.policy.Resolve(n.names(tx)); err != nil {
+			return policy.Decision{}, err
+		}
+	}
+	return n.policy.Decide(d, peer, messageType, n.names(tx))
+}
+
 // MaySend fails when the policy denies a type of message to a peer. Codes:
 // not_permitted with a [*policy.Denied], invalid_argument.
 func (n *Node) MaySend(ctx context.Context, to, messageType string) error {

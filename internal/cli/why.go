@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +20,8 @@ func newWhyCmd(a *app) *cobra.Command {
 		ValidArgsFunction: a.complete(1, peerValues),
 		Short:             "Tell why you can or cannot reach a peer, and the peer you",
 		Long: `Tell why you can or cannot reach a peer, and the peer you, from what is known
-here. The peer is looked up first, which pins it. What the peer has decided about
-you, or lost, only its own machine knows.`,
+here, your policy included. The peer is looked up first, which pins it. What the
+peer has decided about you, or lost, only its own machine knows.`,
 	}
 	c.Flags().BoolVar(&offline, "offline", false, "do not look the peer up")
 	return a.leaf(c, 1, 1, []any{whyAnswer{}}, func(ctx context.Context, args []string) error {
@@ -48,6 +49,9 @@ type whyReason struct {
 	At     *int64  `json:"at"`
 	Count  *int    `json:"count"`
 	Detail *string `json:"detail"`
+	// Rule is a rule of the policy, from 1, that decides about Types of messages.
+	Rule  *int     `json:"rule"`
+	Types []string `json:"types"`
 	// Untrusted has the thread that a reason is about, null for none.
 	Untrusted whyUntrusted `json:"untrusted"`
 }
@@ -69,6 +73,9 @@ func newWhyReasons(reasons []core.Reason) []whyReason {
 		w := whyReason{Code: string(r.Code), Stops: r.Stops, At: timeOrNull(r.At), Detail: orNull(r.Detail), Untrusted: whyUntrusted{orNull(r.Thread)}}
 		if r.Count > 0 {
 			w.Count = &r.Count
+		}
+		if w.Types = append([]string{}, r.Types...); r.Rule > 0 {
+			w.Rule = &r.Rule
 		}
 		list = append(list, w)
 	}
@@ -160,11 +167,19 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 		return fmt.Sprintf("%s asks for contact until %s: ace contact accept or reject decides.", peer, at)
 	case core.WhyOpenToRequests:
 		return fmt.Sprintf("%s is a stranger and may only ask for contact.", peer)
+	case core.WhyPolicyAsks:
+		return fmt.Sprintf("Rule %d of your policy holds what you send of %s until you approve it: ace outbox list shows what waits.", *w.Rule, w.types())
+	case core.WhyPolicyDenies:
+		return fmt.Sprintf("Rule %d of your policy denies %s: none is sent, and one that comes is set aside in quarantine.", *w.Rule, w.types())
+	case core.WhyPolicyUnclear:
+		return "Your policy has a rule about a peer whom nobody knows here, and stops until it is corrected: ace doctor shows which."
 	case core.WhyClosedToStrangers:
 		return fmt.Sprintf("%s is a stranger, and you are closed to strangers: ace contact invite lets it ask.", peer)
 	}
 	return w.Code
 }
+
+func (w whyReason) types() string { return clean(strings.Join(w.Types, ", "), false) }
 
 func runWhy(ctx context.Context, a *app, typed string, offline bool) error {
 	return a.withPeer(ctx, a.openStore, (*session).requester, typed, func(ctx context.Context, s *session, peer string) error {
