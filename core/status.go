@@ -37,6 +37,7 @@ type Status struct {
 	OutboxPending     int
 	Held              int // messages that wait for their owner
 	Requests          int
+	Quarantined       int  // messages set aside, and packets given up
 	Withdrawn         bool // the owner has unregistered the identity
 	UnconfirmedBlocks int  // decisions that the relay has not answered yet
 	Warnings          []string
@@ -90,6 +91,9 @@ func (s *Status) count(tx *store.Tx, state *kel.State, now int64) error {
 		return err
 	}
 	s.Requests = len(requests)
+	if s.Quarantined, err = tx.CountQuarantined(); err != nil {
+		return err
+	}
 	if s.Withdrawn, err = tx.Withdrawn(); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func Events() []Described {
 		{MessageDuplicate, "A packet that was taken in or refused before came again and was ignored."},
 		{MessageRetried, "A packet could not be settled for now and is fetched again; after it was taken in, its receipt could not be sent."},
 		{MessageQuarantined, "A packet was given up after too many fetches and put into quarantine."},
-		{MessageWithheld, "A message was taken in, and your policy set it aside in quarantine."},
+		{MessageWithheld, "A message was taken in, and your policy set it aside in quarantine, or with the code invalid_argument a rule of it that cannot be followed."},
 		{QuarantineReleased, "You released a message from quarantine into the inbox."},
 		{QuarantineDropped, "You removed a packet or a message from quarantine or, with the code receiver_capacity, a message was removed that there was no room for."},
 		{ApprovalHeld, "A message of yours is held for your approval, as your policy asks."},

@@ -80,12 +80,12 @@ func (in *incoming) takeMessage(tx *store.Tx) error {
 		MessageID: in.packet.MessageID, Peer: in.packet.From, Type: in.content.Type, ThreadID: in.content.ThreadID,
 		Body: in.content.Body.Canonical(), SentAt: in.packet.Timestamp, ReceivedAt: in.now,
 	}
-	withheld, err := in.withholds(tx)
+	withheld, code, err := in.withholds(tx)
 	switch {
 	case err != nil:
 		return err
 	case withheld:
-		err = in.withhold(tx, m)
+		err = in.withhold(tx, m, code)
 	default:
 		err = in.handOver(tx, m)
 	}

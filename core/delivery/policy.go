@@ -71,13 +71,13 @@ func (n *Node) underPolicy(tx *store.Tx, entry store.OutboxEntry, now int64) (st
 
 // withholds reports whether the policy keeps a message that has come from its
 // reader. So does a rule that cannot be followed: what is set aside can be
-// released, and what was shown not taken back.
-func (in *incoming) withholds(tx *store.Tx) (bool, error) {
+// released, and what was shown not taken back. Then there is a code.
+func (in *incoming) withholds(tx *store.Tx) (withheld bool, code fault.Code, err error) {
 	decision, err := in.n.policy.Decide(policy.In, in.packet.From, in.content.Type, in.n.names(tx))
-	if fault.CodeOf(err) == fault.InvalidArgument {
-		return true, nil
+	if code := fault.CodeOf(err); code == fault.InvalidArgument {
+		return true, code, nil
 	}
-	return decision.Do == policy.Deny, err
+	return decision.Do == policy.Deny, "", err
 }
 
 // withhold sets a message aside. For its sender it is delivered: it is kept and
@@ -86,12 +86,12 @@ func (in *incoming) withholds(tx *store.Tx) (bool, error) {
 // (06#receive-pipeline), and a rejection would tell the sender of it. It needs no
 // room in the inbox, so that a peer whose messages are set aside cannot fill that;
 // the one that goes for want of room in quarantine is noted.
-func (in *incoming) withhold(tx *store.Tx, m store.Message) error {
+func (in *incoming) withhold(tx *store.Tx, m store.Message, code fault.Code) error {
 	shown, err := tx.HasMessage(m.Peer, m.MessageID)
 	if err != nil || shown {
 		return err // it was taken in before, and the seen store has forgotten it
 	}
-	if err := noteMessage(tx, audit.MessageWithheld, m.Peer, m.MessageID, in.now); err != nil {
+	if err := tx.AddAudit(store.Audit{At: in.now, Event: audit.MessageWithheld, Code: string(code), Peer: m.Peer, MessageID: m.MessageID}); err != nil {
 		return err
 	}
 	in.result.Withheld = &m

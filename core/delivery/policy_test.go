@@ -327,6 +327,30 @@ func TestPolicyWithholds(t *testing.T) {
 	})
 }
 
+// TestRuleThatCannotBeFollowedWithholds: a message that such a rule may be about is
+// set aside, and the audit log tells it from one that a rule denies.
+func TestRuleThatCannotBeFollowedWithholds(t *testing.T) {
+	_, alice, bob := friends(t)
+	for _, c := range []struct {
+		rule policy.Rule
+		code string
+	}{
+		{policy.Rule{Direction: policy.In, Peer: "nobody", Do: policy.Allow}, string(fault.InvalidArgument)},
+		{policy.Rule{Direction: policy.In, Do: policy.Deny}, ""},
+	} {
+		alice.under(c.rule)
+		sent := bob.send(alice, "x")
+		if got := alice.pullOne(delivery.Delivered, ""); got.Withheld == nil || got.Message != nil {
+			t.Errorf("result %+v", got)
+		}
+		bob.pull()
+		rows := alice.audits(0)
+		if last := rows[len(rows)-1]; last.Event != audit.MessageWithheld || last.Code != c.code || last.MessageID != sent.MessageID {
+			t.Errorf("audit %+v", last)
+		}
+	}
+}
+
 // TestQuarantineFullIsTold: a message that was receipted, and goes for want of room
 // in quarantine, is in the audit log.
 func TestQuarantineFullIsTold(t *testing.T) {

@@ -58,6 +58,7 @@ var reads = map[string]struct {
 	"SmallestSeen":     {"the first of an index", []string{"core/delivery/dedup.go"}},
 	"SeenState":        {"the first of an index, and whether there is a row", []string{"core/delivery/dedup.go"}},
 	"AddWithheld":      {"maxWithheld bounds them, and it looks only when there may be so many", []string{"core/delivery/policy.go"}},
+	"CountQuarantined": {"the status counts what waits for the owner", []string{"core/status.go"}},
 	"WithheldMessages": {"the owner lists them", []string{"core/quarantine.go"}},
 }
 

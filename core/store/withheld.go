@@ -58,6 +58,12 @@ func (tx *Tx) HasWithheld(peer, messageID string) (bool, error) {
 	return tx.get("SELECT 1 FROM withheld WHERE message_id = ? AND peer = ?", []any{messageID, peer}, &one)
 }
 
+// CountQuarantined returns how many messages and packets are in quarantine.
+func (tx *Tx) CountQuarantined() (n int, err error) {
+	_, err = tx.get("SELECT (SELECT count(*) FROM withheld) + (SELECT count(*) FROM quarantine)", nil, &n)
+	return n, err
+}
+
 // WithheldMessages returns the withheld messages, oldest first.
 func (tx *Tx) WithheldMessages() ([]Withheld, error) {
 	return rows(tx, tx.scanWithheld, "SELECT "+withheldColumns+" FROM withheld ORDER BY number")

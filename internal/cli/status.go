@@ -36,6 +36,7 @@ type statusAnswer struct {
 	OutboxPending       int      `json:"outbox_pending"`
 	ContactRequests     int      `json:"contact_requests"`
 	ApprovalsPending    int      `json:"approvals_pending"`
+	Quarantined         int      `json:"quarantined"`
 	Warnings            []string `json:"warnings"`
 }
 
@@ -65,6 +66,9 @@ func (r statusAnswer) text(p *page) {
 	if r.ApprovalsPending > 0 {
 		p.row("waiting for approval", fmt.Sprint(r.ApprovalsPending))
 	}
+	if r.Quarantined > 0 {
+		p.row("in quarantine", fmt.Sprint(r.Quarantined))
+	}
 	for _, w := range r.Warnings {
 		p.row("warning", clean(w, false))
 	}
@@ -86,8 +90,8 @@ func runStatus(ctx context.Context, a *app, offline bool) error {
 	answer := statusAnswer{
 		Name: s.id.name, ACEID: st.ACEID, KELSeq: st.KELSeq, KeyExpiresAt: timeOrNull(st.UsableUntil), Relay: orNull(st.Relay),
 		DescriptorExpiresAt: timeOrNull(st.DescriptorExpires), Handle: orNull(handleAddress(s.id.settings.Handle, s.relay)), Contact: st.Contact, Dev: s.id.settings.Dev,
-		Unread: st.Unhandled, OutboxPending: st.OutboxPending, ContactRequests: st.Requests, ApprovalsPending: st.Held,
-		Warnings: append(append([]string{}, st.Warnings...), s.warnings()...),
+		Unread: st.Unhandled, OutboxPending: st.OutboxPending, ContactRequests: st.Requests, ApprovalsPending: st.Held, Quarantined: st.Quarantined,
+		Warnings: append(append([]string{}, st.Warnings...), s.warnings(ctx)...),
 	}
 	if !offline {
 		answer.Reachable = &st.Reachable
@@ -98,10 +102,13 @@ func runStatus(ctx context.Context, a *app, offline bool) error {
 	return a.print(answer)
 }
 
-// warnings tells what is missing or wrong with the settings and the files of an
-// identity. A next root that lies on the same machine is stolen together with
+// warnings tells what is missing or wrong with the settings, the policy and the
+// files of an identity. A next root that lies on the same machine is stolen together with
 // the root it is to recover from (01#rotation-and-recovery).
-func (s *session) warnings() (all []string) {
+func (s *session) warnings(ctx context.Context) (all []string) {
+	if err := s.checkPolicy(ctx); err != nil {
+		all = append(all, fmt.Sprintf("%v; nothing goes out or comes in until the rule is corrected", err))
+	}
 	if s.relay == "" {
 		all = append(all, fmt.Sprintf("there is no relay yet: set one with ace --as %s publish --relay URL", s.id.name))
 	}
