@@ -170,7 +170,7 @@ func (r whyAnswer) sentence(p *page, peer string, w whyReason) string {
 	case core.WhyPolicyAsks:
 		return fmt.Sprintf("Rule %d of your policy holds what you send of %s until you approve it: ace outbox list shows what waits.", *w.Rule, w.types())
 	case core.WhyPolicyDenies:
-		return fmt.Sprintf("Rule %d of your policy denies %s: none is sent, and one that comes is set aside in quarantine.", *w.Rule, w.types())
+		return fmt.Sprintf("Rule %d of your policy denies %s: none leaves, and one that comes is set aside in quarantine.", *w.Rule, w.types())
 	case core.WhyPolicyUnclear:
 		return "Your policy has a rule about a peer whom nobody knows here, and stops until it is corrected: ace doctor shows which."
 	case core.WhyClosedToStrangers:
