@@ -50,7 +50,8 @@ ones go on. ace unack puts it before the command again, ace ack ends it.
 
 A command has a process group of its own, which ends with it. It gets SIGTERM when
 its time is over, and SIGKILL 5 s later. What it prints goes to standard error,
-64 KB of a run at most, or nowhere with --quiet. It gets no passphrase.`,
+64 KB and 1000 lines of a run at most, or nowhere with --quiet. It gets no
+passphrase.`,
 		Example: `  ace listen --exec -- ./answer
   ace listen --forever --exec-json --exec-attempts 10 -- /usr/local/bin/handle
   ace listen --once --timeout 1h --json`,

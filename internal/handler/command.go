@@ -56,6 +56,7 @@ type outcome struct {
 	reason      string // why it failed, "" when it did not
 	interrupted bool   // it was ended from outside
 	output      int64  // bytes that it has written
+	left        int64  // of them that were not passed on
 }
 
 // prepare makes a run with a process group of its own, which is all that it is
@@ -95,7 +96,7 @@ func (r *run) do(ctx context.Context) outcome {
 			o.exit = 128 + int(syscall.SIGTERM)
 		}
 	}
-	o.output = r.out.close()
+	o.output, o.left = r.out.close()
 	return o
 }
 

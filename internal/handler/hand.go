@@ -54,7 +54,7 @@ func (q *Queue) attempt(ctx context.Context, m core.Message, h core.Handling) Re
 	h.LastExit, h.LastError = o.exit, o.reason
 	return Result{
 		Message: m, Handling: h, Handled: o.reason == "" && !o.interrupted, Interrupted: o.interrupted,
-		Took: time.Since(began), Output: o.output, Left: left(o.output),
+		Took: time.Since(began), Output: o.output, Left: o.left,
 	}
 }
 

@@ -344,7 +344,7 @@ func TestStrays(t *testing.T) {
 func TestFlood(t *testing.T) {
 	p := newPlace(t)
 	p.receive("a", "", "x")
-	r := p.once(`echo first; head -c 10000 /dev/zero | tr '\0' x; echo; yes | head -c 5000000; yes no | head -c 5000000 >&2; echo last`, 1, nil)[0]
+	r := p.once(`echo first; head -c 10000 /dev/zero | tr '\0' x; echo; yes $(printf %099d 7) | head -c 5000000; yes no | head -c 5000000 >&2; echo last`, 1, nil)[0]
 	written := 0
 	for _, line := range p.lines {
 		if len(line) > lineMost {
@@ -355,8 +355,19 @@ func TestFlood(t *testing.T) {
 	if !r.Handled || r.Output != 10_010_012 || r.Left != r.Output-outputMost || written > outputMost+3 {
 		t.Errorf("%d bytes passed on, result %+v", written, r)
 	}
-	if p.lines[0] != "first" || len(p.lines[1]) != lineMost || len(p.lines[3]) != 10000-2*lineMost || p.lines[4] != "y" {
+	if p.lines[0] != "first" || len(p.lines[1]) != lineMost || len(p.lines[3]) != 10000-2*lineMost || len(p.lines[4]) != 99 {
 		t.Errorf("lines of %d, %d, %d bytes", len(p.lines[1]), len(p.lines[2]), len(p.lines[3]))
+	}
+}
+
+// TestFloodOfLines: what is said of each line may be many times as long as the line,
+// so that their number is bounded too.
+func TestFloodOfLines(t *testing.T) {
+	p := newPlace(t)
+	p.receive("a", "", "x")
+	r := p.once(`yes '' | head -c 50000; printf rest`, 1, nil)[0]
+	if !r.Handled || r.Output != 50_004 || len(p.lines) != linesMost || r.Left != r.Output-linesMost {
+		t.Errorf("%d lines passed on, result %+v", len(p.lines), r)
 	}
 }
 

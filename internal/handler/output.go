@@ -5,11 +5,16 @@ import (
 	"sync"
 )
 
-// lineMost bounds a line, in bytes: a longer one is passed on in pieces.
-const lineMost = 4 << 10
+const (
+	// lineMost bounds a line, in bytes: a longer one is passed on in pieces.
+	lineMost = 4 << 10
+	// linesMost bounds the lines of one run. What says of each whose it is may be
+	// many times as long as the line.
+	linesMost = 1000
+)
 
 // output passes on the lines that one run writes to either of its outputs, as far
-// as outputMost, and counts the rest: a run that floods keeps nobody waiting, and
+// as outputMost and linesMost, and counts the rest: a run that floods keeps nobody waiting, and
 // fills neither memory nor a log.
 type output struct {
 	mu    sync.Mutex
@@ -17,6 +22,7 @@ type output struct {
 	part  []byte       // of a line that has not ended
 	total int64
 	taken int
+	lines int
 	over  bool // what comes is late
 }
 
@@ -29,8 +35,7 @@ func (o *output) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	kept := p[:min(len(p), outputMost-o.taken)]
-	o.taken += len(kept)
-	for len(kept) > 0 {
+	for len(kept) > 0 && o.lines < linesMost {
 		n := bytes.IndexByte(kept, '\n')
 		end := n >= 0
 		if !end {
@@ -41,10 +46,11 @@ func (o *output) Write(p []byte) (int, error) {
 			n, end = room, false
 		}
 		o.part = append(o.part, kept[:n]...)
-		kept = kept[n:]
 		if end {
-			kept = kept[1:]
+			n++
 		}
+		kept = kept[n:]
+		o.taken += n
 		if end || len(o.part) == lineMost {
 			o.flush()
 		}
@@ -55,19 +61,20 @@ func (o *output) Write(p []byte) (int, error) {
 func (o *output) flush() {
 	o.line(string(o.part))
 	o.part = o.part[:0]
+	o.lines++
 }
 
 // close passes on a last line without an end, and returns how many bytes there
-// were.
-func (o *output) close() int64 {
+// were, and how many of them were not passed on.
+func (o *output) close() (total, left int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = true
 	if len(o.part) > 0 {
 		o.flush()
 	}
-	return o.total
+	if o.line == nil {
+		return o.total, 0
+	}
+	return o.total, o.total - int64(o.taken)
 }
-
-// left returns how many bytes of so many were not passed on.
-func left(total int64) int64 { return max(0, total-outputMost) }
