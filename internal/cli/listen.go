@@ -59,7 +59,7 @@ passphrase.`,
 	o.addFlags(c)
 	run := func(ctx context.Context, args []string) error {
 		if err := o.check(a, args, c.ArgsLenAtDash()); err != nil {
-			return err
+			return a.streamError(err)
 		}
 		return runListen(ctx, a, o)
 	}
