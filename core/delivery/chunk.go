@@ -103,7 +103,7 @@ func (c *chunk) prepareAnswer(tx *store.Tx, t *taken) error {
 		c.barrier = true
 		return nil
 	}
-	if in.accept && in.result.Outcome == Delivered {
+	if in.replyDue() {
 		t.answer, c.barrier = true, true
 		return nil
 	}

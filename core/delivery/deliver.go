@@ -50,9 +50,23 @@ func (in *incoming) deduplicate(tx *store.Tx) error {
 	case verdict == VerdictBeyondHorizon:
 		return drop(fault.New(fault.ReplayHorizon, "packet.timestamp: at or below the horizon of the seen store"))
 	case verdict == VerdictDuplicate:
+		if in.accept, err = in.acceptedBefore(tx); err != nil {
+			return err
+		}
 		return &stop{Duplicate, errSeen}
 	}
 	return nil
+}
+
+// acceptedBefore reports whether a duplicate is a contact request that was accepted
+// and whose reply never left: its sender is held as admitted, and was issued no
+// permit. Who died in between has only this packet to be reminded by. A request that
+// was answered is answered no second time.
+func (in *incoming) acceptedBefore(tx *store.Tx) (bool, error) {
+	if in.content.Type != profile.ContactType || in.contact.Kind != admission.Request {
+		return false, nil
+	}
+	return tx.ContactDueAPermit(in.packet.From, in.n.delegation())
 }
 
 // errSeen has no code: a duplicate is no failure.

@@ -122,6 +122,37 @@ func TestAcceptedRequest(t *testing.T) {
 	}
 }
 
+// Who dies between accepting a request by rule and replying has only the request,
+// which comes again, to be reminded by: it is answered then, since nothing else
+// would tell the requester (05#flow step 3). One that waits for a decision is not.
+func TestAcceptedRequestThatComesAgain(t *testing.T) {
+	w := newWorld()
+	official := profile.Official()
+	text := official[slices.IndexFunc(official, func(m *profile.Manifest) bool { return m.ID == profile.TextID })]
+	alice := w.newEndpoint(t, "open", map[string]string{text.ID: text.Digest})
+	bob := w.newEndpoint(t, "", nil)
+	bob.connect(alice)
+	request := w.last()
+	alice.pullOne(delivery.Delivered, "")
+	w.queues[bob.id.ACEID()] = nil // nothing was sent, so that nothing was issued
+	alice.update(func(tx *store.Tx) error { return tx.DeletePermits(bob.id.ACEID()) })
+	w.redeliver(request)
+	alice.pullOne(delivery.Duplicate, "")
+	bob.pullOne(delivery.Delivered, "")
+	bob.wantState(alice, "admitted")
+
+	carl, dora := w.newEndpoint(t, "open", nil), w.newEndpoint(t, "", nil)
+	dora.connect(carl)
+	request = w.last()
+	carl.pullOne(delivery.Delivered, "")
+	posted := len(w.posted)
+	w.redeliver(request)
+	carl.pullOne(delivery.Duplicate, "")
+	if len(w.posted) != posted {
+		t.Error("a request that waits for a decision is answered")
+	}
+}
+
 // The longest note is sent, and a byte more asks nobody (05#contact-requests).
 func TestNoteThatIsTooLong(t *testing.T) {
 	w := newWorld()

@@ -37,7 +37,7 @@ type incoming struct {
 	permit   *admission.Permit          // verified: the reply permit of a contact, the renewal of a receipt
 
 	result Result
-	accept bool // step 10 accepted a contact request: the reply is due
+	accept bool // a contact request was accepted, by step 10 or before: the reply is due
 }
 
 // receive takes one packet through the pipeline of 06#receive-pipeline, all but
@@ -188,8 +188,7 @@ func (in *incoming) conclude(ctx context.Context, err error) error {
 // answer is step 11: the receipt, or the reply to a contact request that was
 // accepted. A receipt that cannot be sent for now makes the packet a retry.
 func (in *incoming) answer(ctx context.Context) error {
-	r := &in.result
-	if in.accept && r.Outcome == Delivered {
+	if in.replyDue() {
 		return in.replyAccepted(ctx)
 	}
 	body, due := in.receiptBody()
@@ -197,6 +196,11 @@ func (in *incoming) answer(ctx context.Context) error {
 		return nil
 	}
 	return in.answered(ctx, in.n.sendReceipt(ctx, in.packet.From, body, in.now))
+}
+
+// replyDue reports whether the packet is a contact request that was accepted.
+func (in *incoming) replyDue() bool {
+	return in.accept && (in.result.Outcome == Delivered || in.result.Outcome == Duplicate)
 }
 
 // answered takes in how sending the receipt ended.

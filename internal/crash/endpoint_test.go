@@ -165,21 +165,46 @@ func TestContactKilled(t *testing.T) {
 		alice := newHome(t, p).init()
 		from := alice.aceID()
 		return []step{
-				{alice, []string{"connect", id}},
-				{bob, []string{"pull"}},
-				{bob, []string{"contact", "accept", from, "--yes"}},
-				{alice, []string{"pull"}},
-			}, func(int) {
-				const both = ` | select(.held_permit_expires_at != null and .issued_permit_expires_at != null) | .state`
-				if got := alice.must("contact", "list", "--jq", `.[]`+both); got != "admitted" {
-					t.Errorf("the asking side has %q", got)
-				}
-				if got := bob.must("contact", "list", "--jq", `.[] | select(.ace_id == "`+from+`")`+both); got != "admitted" {
-					t.Errorf("the accepting side has %q", got)
-				}
-			}
+			{alice, []string{"connect", id}},
+			{bob, []string{"pull"}},
+			{bob, []string{"contact", "accept", from, "--yes"}},
+			{alice, []string{"pull"}},
+		}, func(int) { wantContact(t, alice, bob, from) }
 	})
 	enough(t, kills, 40)
+}
+
+// TestRuleKilled is TestContactKilled for who accepts by rule, and has only the
+// packet to be reminded by that the reply is still due.
+func TestRuleKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, program(t))
+	defer p.serve(t)()
+	bob := newHome(t, p).init("--handle", "bob", "--contact", "open", "--accept", "text")
+	id := bob.aceID()
+	kills := walk(t, func(n int) ([]step, func(int)) {
+		alice := newHome(t, p).init()
+		from := alice.aceID()
+		return []step{
+			{alice, []string{"connect", id}},
+			{bob, []string{"pull"}},
+			{alice, []string{"pull"}},
+		}, func(int) { wantContact(t, alice, bob, from) }
+	})
+	enough(t, kills, 30)
+}
+
+// wantContact wants two to be admitted at each other, each with a permit of the
+// other. from is who asked.
+func wantContact(t *testing.T, asking, asked *home, from string) {
+	t.Helper()
+	const both = ` | select(.held_permit_expires_at != null and .issued_permit_expires_at != null) | .state`
+	if got := asking.must("contact", "list", "--jq", `.[]`+both); got != "admitted" {
+		t.Errorf("the asking side has %q", got)
+	}
+	if got := asked.must("contact", "list", "--jq", `.[] | select(.ace_id == "`+from+`")`+both); got != "admitted" {
+		t.Errorf("the accepting side has %q", got)
+	}
 }
 
 // TestMessageKilled kills sending a message, receiving it and receiving its
