@@ -29,6 +29,10 @@ const (
 type KeepOptions struct {
 	NoUpkeep bool               // no upkeep: somebody else sees to it
 	OnUpkeep func(UpkeepReport) // is told of each pass; nil: nobody
+	// PutOff is asked before each pass and puts it off while it says so: what the
+	// configuration says of the identity is no longer so, and publishing it would
+	// undo what somebody else has published. nil: never.
+	PutOff func() bool
 }
 
 // Keep makes the attempts of the Outbox that fall due, and runs upkeep at once,
@@ -43,7 +47,7 @@ func (e *Endpoint) Keep(ctx context.Context, o KeepOptions) {
 		now := e.config.Clock()
 		switch {
 		// A clock set back delays nothing.
-		case o.NoUpkeep || now < next && next <= now+upkeepInterval && !e.forgotten.Swap(false):
+		case o.NoUpkeep || o.PutOff != nil && o.PutOff() || now < next && next <= now+upkeepInterval && !e.forgotten.Swap(false):
 			_, _ = e.RetryDue(ctx) // a failure is in the entry and tried again
 		default:
 			report, err := e.Upkeep(ctx)

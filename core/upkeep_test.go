@@ -444,6 +444,21 @@ func TestKeep(t *testing.T) {
 	<-ended
 }
 
+// A pass is put off while somebody else has changed what the identity says of
+// itself: it would publish what was so before.
+func TestKeepPutsOff(t *testing.T) {
+	alice := newAgent(t, newRelay(t), closed())
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	alice.Keep(ctx, core.KeepOptions{
+		OnUpkeep: func(core.UpkeepReport) { t.Error("a pass"); stop() },
+		PutOff:   func() bool { stop(); return true },
+	})
+	if registered, err := alice.Registered(t.Context()); err != nil || registered {
+		t.Errorf("registered: %v, %v", registered, err)
+	}
+}
+
 // A closed agent is reached by whom it invited (05#invitations).
 func TestInvitation(t *testing.T) {
 	r := newRelay(t)

@@ -29,7 +29,8 @@ that fall due of your own messages. What is shown is stored and receipted
 already. At its start and at least every hour it does what ace maintain does.
 With --json each event is one line; the first is "ready", the last "end" or
 "error". One process receives for an identity at a time, a second one exits with
-31; all other commands work beside it.
+31; all other commands work beside it, and what they change of the identity holds
+for it from then on.
 
 --exec -- COMMAND runs a command for each message that is not handled, also those
 that came before, or that another process has received. No shell is involved. It
@@ -201,14 +202,16 @@ func runListen(ctx context.Context, a *app, o listenOptions) error {
 	}
 	defer l.daemon.watch(listening, l.responds)()
 	for {
-		err = l.listen(listening, s)
-		s.Close()
-		if !errors.Is(err, keystore.ErrReplaced) {
+		switch err = l.listen(listening, s); {
+		case errors.Is(err, keystore.ErrReplaced):
+			s, err = l.openAgain(ctx, s, err)
+		case errors.Is(err, errSettingsChanged):
+			s, err = l.reopen(ctx, s)
+		default:
+			s.Close()
 			return l.end(ctx, errors.Join(l.failed, err))
 		}
-		l.replaced = true
-		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", Reason: err.Error()}})
-		if s, err = a.open(ctx); err != nil {
+		if err != nil {
 			return a.streamError(err)
 		}
 	}
@@ -231,9 +234,14 @@ func (l *listener) listen(ctx context.Context, s *session) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var tasks sync.WaitGroup
-	var handling, stale error
+	var handling, stale, changed error
 	tasks.Go(func() {
-		s.Keep(ctx, core.KeepOptions{NoUpkeep: l.o.noMaintain, OnUpkeep: func(u core.UpkeepReport) {
+		if changed = l.followSettings(ctx, s); changed != nil {
+			stop()
+		}
+	})
+	tasks.Go(func() {
+		s.Keep(ctx, core.KeepOptions{NoUpkeep: l.o.noMaintain, PutOff: s.settingsChanged, OnUpkeep: func(u core.UpkeepReport) {
 			l.onUpkeep(u)
 			// A stream can stay open behind the end of the key, and sign nothing.
 			if current := s.unlocked.CheckCurrent(); errors.Is(current, keystore.ErrReplaced) {
@@ -250,7 +258,7 @@ func (l *listener) listen(ctx context.Context, s *session) error {
 	err := l.receive(ctx, s)
 	stop()
 	tasks.Wait()
-	return errors.Join(err, handling, stale)
+	return errors.Join(err, handling, stale, changed)
 }
 
 // receive receives until ctx ends or receiving fails, with --forever for good. The

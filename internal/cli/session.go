@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -92,6 +93,39 @@ func (a *app) unlock(ctx context.Context, id *identity) (*session, error) {
 }
 
 func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*session, error) {
+	return a.openWith(ctx, id, func() (*keystore.Unlocked, error) {
+		unlocked, err := id.store.Unlock(pass, a.io.Now())
+		return unlocked, a.wrongPassphrase(id, err, pass)
+	})
+}
+
+// reopen closes a session and opens it again with the keys that it has, as the
+// settings are now.
+func (s *session) reopen(ctx context.Context) (*session, error) {
+	s.Endpoint.Close()
+	id, err := s.app.openIdentity(s.id.name)
+	var again *session
+	if err == nil {
+		again, err = s.app.openWith(ctx, id, func() (*keystore.Unlocked, error) { return s.unlocked, nil })
+	}
+	if err != nil {
+		s.unlocked.Destroy()
+	}
+	return again, err
+}
+
+// settingsChanged reports whether another process has changed the settings. Where
+// they cannot be read, those that are known stay.
+func (s *session) settingsChanged() bool {
+	now, err := readSettings(s.id.store.Dir())
+	return err == nil && !reflect.DeepEqual(now, s.id.settings)
+}
+
+func (s *session) settingsPath() string { return filepath.Join(s.id.store.Dir(), settingsFile) }
+
+// openWith opens an identity with the keys that unlock gives, which are cleared
+// when it fails.
+func (a *app) openWith(ctx context.Context, id *identity, unlock func() (*keystore.Unlocked, error)) (*session, error) {
 	relay, err := a.homeRelay(id)
 	if err != nil {
 		return nil, err
@@ -108,9 +142,9 @@ func (a *app) openSession(ctx context.Context, id *identity, pass []byte) (*sess
 	if err != nil {
 		return nil, err
 	}
-	unlocked, err := id.store.Unlock(pass, a.io.Now())
+	unlocked, err := unlock()
 	if err != nil {
-		return nil, a.wrongPassphrase(id, err, pass)
+		return nil, err
 	}
 	if a.flags.allowLoopback && !id.settings.Dev {
 		a.warn("--allow-loopback: the identity %s takes relays on this machine, which is for development only", id.name)

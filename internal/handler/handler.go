@@ -89,6 +89,8 @@ type Queue struct {
 	running int
 	busy    atomic.Int64 // is running, for others to read
 	failed  error
+
+	draining atomic.Bool // no other run begins
 }
 
 // sender is a sender with messages that wait.
@@ -129,6 +131,9 @@ func (q *Queue) News() {
 
 // Busy reports whether something runs.
 func (q *Queue) Busy() bool { return q.busy.Load() > 0 }
+
+// Drain lets no other run begin. Those under way go on.
+func (q *Queue) Drain() { q.draining.Store(true) }
 
 // Kill ends all runs at once, as for the end of the process. No other begins.
 func (q *Queue) Kill() { q.groups.kill() }
@@ -251,7 +256,7 @@ func (q *Queue) start(ctx context.Context) {
 		}
 		return due
 	})
-	for q.running < q.AtOnce && len(q.ready) > 0 && ctx.Err() == nil {
+	for q.running < q.AtOnce && len(q.ready) > 0 && ctx.Err() == nil && !q.draining.Load() {
 		s := q.ready[0]
 		q.ready = q.ready[1:]
 		s.running = true

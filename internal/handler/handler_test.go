@@ -442,6 +442,31 @@ func TestGrace(t *testing.T) {
 	}
 }
 
+// TestDrain lets a run under way go on, and no other begin.
+func TestDrain(t *testing.T) {
+	p := newPlace(t)
+	p.receive("a", "", "x", "y")
+	q := p.queue(`cat >>log; while ! test -e go; do sleep 0.01; done`, nil)
+	stop := p.run(q)
+	p.waitFile("log", "x")
+	q.Drain()
+	if !q.Busy() {
+		t.Error("the run was ended")
+	}
+	must(t, os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600))
+	if got := p.await(1); !got[0].Handled {
+		t.Errorf("results %+v", got)
+	}
+	q.News()
+	for until := time.Now().Add(10 * lookInterval); q.Busy() && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
+	must(t, stop())
+	if p.file("log") != "x" || p.unhandled() != 1 {
+		t.Errorf("log %q, %d left", p.file("log"), p.unhandled())
+	}
+}
+
 // TestKill ends runs at once, and no other begins.
 func TestKill(t *testing.T) {
 	p := newPlace(t)
