@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/ace-toolkit/ace/core/profile"
 	"github.com/ace-toolkit/ace/core/profile/commerce"
 	"github.com/ace-toolkit/ace/core/store"
+	"github.com/ace-toolkit/ace/core/wire"
 )
 
 // Thread is a thread of the commerce profile (commerce#threads).
@@ -42,7 +44,8 @@ type ThreadEntry struct {
 }
 
 // Threads returns the commerce threads with a peer, or all when peer is "", the
-// one that changed last at the end.
+// one that changed last at the end. One that a message of this identity opens,
+// once its receipt comes, is there as idle and without a history.
 func (e *Endpoint) Threads(ctx context.Context, peer string) (list []Thread, err error) {
 	now, err := e.now()
 	if err != nil {
@@ -53,6 +56,16 @@ func (e *Endpoint) Threads(ctx context.Context, peer string) (list []Thread, err
 		if err != nil {
 			return err
 		}
+		opening, err := e.openings(tx, now)
+		if err != nil {
+			return err
+		}
+		for _, row := range opening {
+			if peer == "" || row.Peer == peer {
+				rows = append(rows, row)
+			}
+		}
+		slices.SortStableFunc(rows, func(a, b store.Thread) int { return cmp.Compare(a.HeadAt, b.HeadAt) })
 		for _, row := range rows {
 			t, err := e.threadOf(tx, row, now)
 			if err != nil {
@@ -65,11 +78,41 @@ func (e *Endpoint) Threads(ctx context.Context, peer string) (list []Thread, err
 	return list, err
 }
 
+// openings returns the threads that have no history yet, and of which the message
+// that opens them waits for its receipt.
+func (e *Endpoint) openings(tx *store.Tx, now int64) (list []store.Thread, err error) {
+	waiting, err := tx.PendingOf(commerce.RFQ, e.ACEID(), now-wire.OfflineWindowSeconds)
+	for _, row := range waiting {
+		_, known, err := tx.Thread(profile.CommerceID, row.Peer, row.ThreadID)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			row.State = string(commerce.Idle)
+			list = append(list, row)
+		}
+	}
+	return list, err
+}
+
 // ThreadPeers returns the peers with whom there is a commerce thread of the given
 // ID: each party chooses its own.
 func (e *Endpoint) ThreadPeers(ctx context.Context, threadID string) (peers []string, err error) {
+	now, err := e.now()
+	if err != nil {
+		return nil, err
+	}
 	err = e.store.View(ctx, func(tx *store.Tx) error {
-		peers, err = tx.ThreadPeers(profile.CommerceID, threadID)
+		if peers, err = tx.ThreadPeers(profile.CommerceID, threadID); err != nil {
+			return err
+		}
+		opening, err := e.openings(tx, now)
+		for _, row := range opening {
+			if row.ThreadID == threadID {
+				peers = append(peers, row.Peer)
+			}
+		}
+		slices.Sort(peers)
 		return err
 	})
 	return peers, err
@@ -83,10 +126,7 @@ func (e *Endpoint) Thread(ctx context.Context, peer, threadID string) (t Thread,
 		return t, nil, err
 	}
 	err = e.store.View(ctx, func(tx *store.Tx) error {
-		row, ok, err := tx.Thread(profile.CommerceID, peer, threadID)
-		if err == nil && !ok {
-			err = fault.New(fault.InvalidArgument, "no thread %.80q with %s", threadID, peer)
-		}
+		row, err := e.threadRow(tx, peer, threadID, now)
 		if err != nil {
 			return err
 		}
@@ -100,6 +140,22 @@ func (e *Endpoint) Thread(ctx context.Context, peer, threadID string) (t Thread,
 		return err
 	})
 	return t, history, err
+}
+
+func (e *Endpoint) threadRow(tx *store.Tx, peer, threadID string, now int64) (store.Thread, error) {
+	row, ok, err := tx.Thread(profile.CommerceID, peer, threadID)
+	if err != nil || ok {
+		return row, err
+	}
+	opening, err := e.openings(tx, now)
+	if err != nil {
+		return row, err
+	}
+	i := slices.IndexFunc(opening, func(o store.Thread) bool { return o.Peer == peer && o.ThreadID == threadID })
+	if i < 0 {
+		return row, fault.New(fault.InvalidArgument, "no thread %.80q with %s", threadID, peer)
+	}
+	return opening[i], nil
 }
 
 func (e *Endpoint) threadOf(tx *store.Tx, row store.Thread, now int64) (t Thread, err error) {

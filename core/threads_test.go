@@ -123,6 +123,52 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestThreadThatOpens: a thread is there from the message on that opens it, and as
+// long as its receipt may come.
+func TestThreadThatOpens(t *testing.T) {
+	_, buyer, seller := traders(t)
+	out, err := buyer.trade(seller, commerce.RFQ, wire.M("need", wire.NewString("x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want int) {
+		t.Helper()
+		for _, peer := range []string{"", seller.ACEID()} {
+			if all, err := buyer.Threads(t.Context(), peer); err != nil || len(all) != want {
+				t.Errorf("threads %+v: %v", all, err)
+			}
+		}
+		if peers, err := buyer.ThreadPeers(t.Context(), "t"); err != nil || len(peers) != want {
+			t.Errorf("thread t is with %q: %v", peers, err)
+		}
+	}
+	check(1)
+	got, history, err := buyer.Thread(t.Context(), seller.ACEID(), "t")
+	if err != nil || got.State != commerce.Idle || got.Role != commerce.Buyer || got.Pending != out.MessageID || got.MyTurn() || got.Entries+len(history) != 0 {
+		t.Errorf("%+v with history %+v: %v", got, history, err)
+	}
+	if others, err := buyer.Threads(t.Context(), buyer.ACEID()); err != nil || len(others) != 0 {
+		t.Errorf("threads of others: %+v, %v", others, err)
+	}
+	if _, err := buyer.Attempt(t.Context(), out.MessageID); err != nil {
+		t.Fatal(err)
+	}
+	seller.pull()
+	buyer.pull()
+	check(1)
+	if got := buyer.thread(seller); got.State != commerce.Requested {
+		t.Errorf("the receipt leaves it %s", got.State)
+	}
+
+	if out, err = buyer.Enqueue(t.Context(), core.OutMessage{To: seller.ACEID(), Type: commerce.RFQ, ThreadID: "u", Body: wire.NewObject(wire.M("need", wire.NewString("y")))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := buyer.Abandon(t.Context(), out.MessageID); err != nil {
+		t.Fatal(err)
+	}
+	check(1)
+}
+
 // TestRulesOfThirdParties: a rule in the configuration governs the types of a
 // profile that is enabled.
 func TestRulesOfThirdParties(t *testing.T) {

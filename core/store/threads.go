@@ -123,3 +123,16 @@ func (tx *Tx) PendingOn(peer, threadID string, types []string, until int64) (str
 		AND (attempts = 0 OR first_attempt_at > ?) AND type IN (?`+strings.Repeat(", ?", len(types)-1)+`) LIMIT 1`, args, &messageID)
 	return messageID, err
 }
+
+// PendingOf returns the threads for which messages of a type were queued that have
+// no outcome, oldest first: their peers and IDs, the sender local as the opener, and
+// when the message was queued as the head's time. Messages first attempted at or
+// before the given time do not count.
+func (tx *Tx) PendingOf(messageType, local string, until int64) ([]Thread, error) {
+	scan := func(r scanner) (t Thread, err error) {
+		t.Opener = local
+		return t, r.Scan(&t.Peer, &t.ThreadID, &t.HeadAt)
+	}
+	return rows(tx, scan, `SELECT peer, thread_id, created_at FROM outbox WHERE state = 'pending' AND next_attempt_at > 0 AND type = ?
+		AND thread_id <> '' AND (attempts = 0 OR first_attempt_at > ?) ORDER BY +seq`, messageType, until)
+}

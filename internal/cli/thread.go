@@ -23,8 +23,9 @@ func newThreadListCmd(a *app) *cobra.Command {
 		Use:               "list [PEER] [--fail-empty]",
 		ValidArgsFunction: a.complete(1, peerValues),
 		Short:             "List the threads of the commerce profile",
-		Long: `List the threads of the commerce profile, the one that changed last at the end. A
-thread that ended is kept for 30 days.`,
+		Long: `List the threads of the commerce profile, the one that changed last at the end. One
+that your rfq opens is idle until its receipt comes. A thread that ended is kept
+for 30 days.`,
 	}
 	c.Flags().BoolVar(&failEmpty, "fail-empty", false, "exit with 3 when there is none")
 	return a.leaf(c, 0, 1, []any{threadList{}}, func(ctx context.Context, args []string) error {
