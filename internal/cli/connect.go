@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -76,7 +77,7 @@ func runConnect(ctx context.Context, a *app, typed string, o connectOptions) err
 func (a *app) askForContact(ctx context.Context, s *session, peer, profile, note string) (core.Contact, error) {
 	c, err := s.Connect(ctx, peer, profile, note)
 	if err != nil {
-		return c, s.notAsked(ctx, peer, err)
+		return c, s.notAsked(ctx, peer, profile, err)
 	}
 	events := len(s.unlocked.Identity.State().Events())
 	if c.State == string(admission.Pending) && c.HeldPermit <= s.now() && events > wire.MaxStrangerKELEvents {
@@ -85,10 +86,16 @@ func (a *app) askForContact(ctx context.Context, s *session, peer, profile, note
 	return c, nil
 }
 
-func (s *session) notAsked(ctx context.Context, peer string, failed error) error {
+func (s *session) notAsked(ctx context.Context, peer, profile string, failed error) error {
 	code := fault.CodeOf(failed)
 	if code.Category() == fault.Transient && ctx.Err() == nil {
 		return hintf(failed, "a contact request is never sent again by itself: run the command again later")
+	}
+	if code == fault.InvalidArgument && !slices.Contains(s.id.settings.Profiles, profile) {
+		return hintf(failed, "enable it here: ace profile install %s && ace publish", profile)
+	}
+	if code == fault.InvalidArgument {
+		return hintf(failed, "the peer does not list it so: ace lookup shows the profiles of a peer")
 	}
 	if code != fault.NotPermitted {
 		return failed

@@ -218,7 +218,16 @@ func (s *session) accepted(ctx context.Context, from string, none error) (core.C
 			return c, nil
 		}
 	}
-	return core.Contact{}, none
+	return core.Contact{}, noRequest(none)
+}
+
+// noRequest says where requests are to be found to who decides about one that is
+// not held.
+func noRequest(err error) error {
+	if !errors.Is(err, fault.InvalidArgument) {
+		return err
+	}
+	return hintf(err, "ace pull fetches requests, and ace contact requests lists those that wait")
 }
 
 // nameRequester names somebody whose request waits, and nobody else.
@@ -260,7 +269,7 @@ func (r rejectedAnswer) text(p *page) { p.line("%s: request rejected", p.id(r.AC
 func runContactReject(ctx context.Context, a *app, typed string) error {
 	return a.withPeer(ctx, a.open, (*session).requester, typed, func(ctx context.Context, s *session, from string) error {
 		if err := s.Reject(ctx, from); err != nil {
-			return err
+			return noRequest(err)
 		}
 		return a.print(rejectedAnswer{from, stateRejected})
 	})

@@ -28,17 +28,38 @@ stays as it is.`,
 }
 
 func newOutboxAbandonCmd(a *app) *cobra.Command {
+	var dry bool
 	c := &cobra.Command{
-		Use:               "abandon MESSAGE_ID...",
+		Use:               "abandon MESSAGE_ID... [--dry-run]",
 		ValidArgsFunction: a.complete(-1, sentValues),
 		Short:             "Stop attempting messages",
 		Long: `Stop attempting messages for good. A relay may have taken one already: whether
 it arrives is then unknown, unless its receipt comes. A thread that it kept busy
 is free again. One that waits for your approval is denied.`,
 	}
-	return a.leaf(c, 1, -1, []any{outgoingAnswer{}, targetError{}}, func(ctx context.Context, args []string) error {
-		return runOutboxAbandon(ctx, a, args)
+	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
+	return a.leaf(c, 1, -1, []any{outgoingAnswer{}, abandonPlan{}, targetError{}}, func(ctx context.Context, args []string) error {
+		return runOutboxAbandon(ctx, a, args, dry)
 	})
+}
+
+// abandonPlan is --dry-run.
+type abandonPlan struct {
+	Action    string `json:"action"` // abandon, deny for a message that waits for its owner, or none
+	MessageID string `json:"message_id"`
+	To        string `json:"to"`
+	State     string `json:"state"` // relayed: it may still arrive
+}
+
+func newAbandonPlan(out core.Outgoing) abandonPlan {
+	plan := abandonPlan{"abandon", out.MessageID, out.To, out.State}
+	switch {
+	case out.SettledAt != 0:
+		plan.Action = "none"
+	case out.State == core.StatePendingApproval:
+		plan.Action = "deny"
+	}
+	return plan
 }
 
 func newOutboxPruneCmd(a *app) *cobra.Command {
@@ -123,7 +144,7 @@ func (s *session) unsettled(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-func runOutboxAbandon(ctx context.Context, a *app, ids []string) error {
+func runOutboxAbandon(ctx context.Context, a *app, ids []string, dry bool) error {
 	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -133,6 +154,9 @@ func runOutboxAbandon(ctx context.Context, a *app, ids []string) error {
 		out, err := s.outgoing(ctx, id)
 		if err != nil {
 			return err
+		}
+		if dry {
+			return a.printJSON(newAbandonPlan(out))
 		}
 		if out.SettledAt != 0 {
 			return a.print(newOutgoingAnswer(out))

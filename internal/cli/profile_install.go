@@ -29,15 +29,37 @@ that a peer or a relay sends can install one.`,
 }
 
 func newProfileRemoveCmd(a *app) *cobra.Command {
+	var dry bool
 	c := &cobra.Command{
-		Use:               "remove ID",
+		Use:               "remove ID [--dry-run]",
 		ValidArgsFunction: a.complete(1, profileValues),
 		Short:             "Disable a profile of an identity",
 		Long: `Disable a profile of an identity: its messages are rejected from then on, and the
 manifest of a third party is forgotten. What was received and the state of
 threads stay. Others learn of it with the next ace publish.`,
 	}
-	return a.leaf(c, 1, 1, []any{profileLine{}}, func(ctx context.Context, args []string) error { return runProfileRemove(ctx, a, args[0]) })
+	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
+	return a.leaf(c, 1, 1, []any{profileLine{}, profilePlan{}}, func(ctx context.Context, args []string) error {
+		return runProfileRemove(ctx, a, args[0], dry)
+	})
+}
+
+// profilePlan is --dry-run.
+type profilePlan struct {
+	Action  string `json:"action"` // disable, or none for a profile that is not enabled
+	ID      string `json:"id"`
+	Forgets bool   `json:"forgets_manifest"` // of a third party
+	Accepts bool   `json:"ends_accept_rule"` // by which requests for it are accepted
+}
+
+func newProfilePlan(s settings, id string) profilePlan {
+	plan := profilePlan{Action: "none", ID: id}
+	if slices.Contains(s.Profiles, id) {
+		plan.Action = "disable"
+	}
+	_, plan.Forgets = s.Manifests[id]
+	_, plan.Accepts = s.Accept[id]
+	return plan
 }
 
 func runProfileInstall(a *app, name string) error {
@@ -122,7 +144,7 @@ func (s *settings) install(known vocabulary, m *profile.Manifest) error {
 
 // runProfileRemove disables a profile. One whose requests were accepted by
 // themselves is not accepted any more.
-func runProfileRemove(ctx context.Context, a *app, name string) error {
+func runProfileRemove(ctx context.Context, a *app, name string, dry bool) error {
 	id, err := a.identity()
 	if err != nil {
 		return err
@@ -136,6 +158,9 @@ func runProfileRemove(ctx context.Context, a *app, name string) error {
 		return err
 	}
 	m := named[0]
+	if dry {
+		return a.printJSON(newProfilePlan(id.settings, m.ID))
+	}
 	if slices.Contains(id.settings.Profiles, m.ID) {
 		if err := a.confirm(ctx, "Messages of "+m.ID+" will be rejected: disable it?"); err != nil {
 			return err

@@ -59,10 +59,20 @@ func newQuarantineReleaseCmd(a *app) *cobra.Command {
 }
 
 func newQuarantineDropCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "drop NUMBER", Short: "Remove one of them", Long: "Remove one of them. There is no other copy, here or at the relay."}
-	return a.leaf(c, 1, 1, []any{quarantineLine{}}, func(ctx context.Context, args []string) error {
-		return runQuarantineDrop(ctx, a, args[0])
+	var dry bool
+	c := &cobra.Command{Use: "drop NUMBER [--dry-run]", Short: "Remove one of them", Long: "Remove one of them. There is no other copy, here or at the relay."}
+	c.Flags().BoolVar(&dry, "dry-run", false, dryRun)
+	return a.leaf(c, 1, 1, []any{quarantineLine{}, quarantinePlan{}}, func(ctx context.Context, args []string) error {
+		return runQuarantineDrop(ctx, a, args[0], dry)
 	})
+}
+
+// quarantinePlan is --dry-run.
+type quarantinePlan struct {
+	Action string `json:"action"`
+	Number int64  `json:"number"`
+	Kind   string `json:"kind"`
+	Bytes  int    `json:"bytes"`
 }
 
 // The kinds of what is in quarantine.
@@ -258,7 +268,7 @@ func runQuarantineRelease(ctx context.Context, a *app, numbers []string) error {
 	})
 }
 
-func runQuarantineDrop(ctx context.Context, a *app, typed string) error {
+func runQuarantineDrop(ctx context.Context, a *app, typed string, dry bool) error {
 	s, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -267,6 +277,9 @@ func runQuarantineDrop(ctx context.Context, a *app, typed string) error {
 	q, err := s.inQuarantine(ctx, typed)
 	if err != nil {
 		return err
+	}
+	if dry {
+		return a.printJSON(quarantinePlan{"drop", q.Number, q.Kind, q.Bytes})
 	}
 	if err := a.confirm(ctx, "Remove the "+q.Kind+" "+typed+"? There is no other copy."); err != nil {
 		return err
