@@ -69,9 +69,10 @@ func (r *OwnRecord) take(document wire.Value, aceID string, now int64) error {
 
 // KeyAtRelay asks the home relay for one inbox entry, which it gives to the newest
 // signing key that it knows of the identity. It holds the log also while it serves
-// none, between a registration and the next descriptor. Code: kel_conflict when
-// the relay knows another key than ours for this seq, or a later one, and those of
-// 07#client-rules when it does not answer.
+// none, between a registration and the next descriptor. Codes: kel_conflict when
+// the relay knows another key than ours for this seq, or a later one,
+// identity_unavailable when its clock and ours differ by so much that it refuses
+// what is signed now, and those of 07#client-rules when it does not answer.
 func (e *Endpoint) KeyAtRelay(ctx context.Context) error {
 	now, err := e.now()
 	if err != nil {
@@ -84,6 +85,8 @@ func (e *Endpoint) KeyAtRelay(ctx context.Context) error {
 	switch remote := remoteError(err); {
 	case remote == string(relayapi.StaleSeq) || remote == string(fault.InvalidSignature):
 		return fault.New(fault.KELConflict, "the relay %s knows another signing key of %s", e.config.Relay, e.ACEID())
+	case remote == string(fault.StaleTimestamp):
+		return fault.New(fault.IdentityUnavailable, "the relay %s refuses what is signed by the clock of this machine", e.config.Relay)
 	case err == nil || answered(err):
 		return nil
 	}

@@ -232,6 +232,11 @@ func (r *recovery) ask(ctx context.Context) error {
 	if err != nil || r.own.Log == nil {
 		return err
 	}
+	if !r.rehearsal && !r.noPublish {
+		if err := r.checkClock(ctx, r.relay, urls); err != nil {
+			return err
+		}
+	}
 	return r.take(r.own.Log, r.relay)
 }
 

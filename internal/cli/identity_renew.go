@@ -229,21 +229,48 @@ func (a *app) checkNewest(ctx context.Context, s *session) error {
 	log := s.unlocked.Identity.State()
 	outcome, _, err := kel.Reconcile(log, served)
 	if err == nil && outcome == kel.Unchanged {
-		return nil
+		return a.checkKey(ctx, s)
 	}
 	return notNewest(s.relay, log, served, outcome, err)
 }
 
-// checkKey is checkNewest for a relay that serves no log and may hold one.
+// checkKey is checkNewest for a relay that may hold a newer log than it serves. It
+// refuses a clock that the relay contradicts: an event dated ahead holds for nobody
+// until its time has come (01#verifier-rules rule 1), and none goes before it.
 func (a *app) checkKey(ctx context.Context, s *session) error {
 	ctx, cancel := a.deadline(ctx)
 	defer cancel()
-	err := s.KeyAtRelay(ctx)
-	if errors.Is(err, fault.KELConflict) {
-		return hintf(err, newestHint)
+	if !s.unlocked.Identity.State().Usable(a.io.Now()) {
+		return a.checkClock(ctx, s.relay, a.urls(s.id)) // it signs no request either
 	}
-	return err
+	err := s.KeyAtRelay(ctx)
+	switch {
+	case errors.Is(err, fault.KELConflict):
+		return hintf(err, newestHint)
+	case errors.Is(err, fault.IdentityUnavailable):
+		return hintf(err, clockHint)
+	case err != nil:
+		return hintf(err, relayFirstHint)
+	}
+	return nil
 }
+
+// checkClock is what checkKey says of the clock, for an identity that can sign no
+// request: its key may have ended only by a clock that is wrong.
+func (a *app) checkClock(ctx context.Context, relay string, urls wire.URLPolicy) error {
+	health, _ := core.AskHealth(ctx, relay, urls) // the date is valid also beside an error
+	ahead := a.io.Now() - health.Date
+	if health.Date == 0 || ahead <= wire.TimestampWindowSeconds {
+		return nil
+	}
+	return hintf(fault.New(fault.IdentityUnavailable, "the clock of this machine is %d s ahead of that of the relay %s", ahead, relay), clockHint)
+}
+
+// The hints for what a relay says, or does not, before an event is signed.
+const (
+	clockHint      = "set the clock: an event dated ahead of the time holds for nobody until then; where it is the relay's that is wrong, --no-publish does not ask it"
+	relayFirstHint = "the relay is asked for a newer log first; --no-publish goes on without it"
+)
 
 const newestHint = "use the copy of the identity that made it; if nobody of yours did, take it back with ace identity recover --next-root FILE"
 
@@ -267,7 +294,7 @@ func (a *app) servedLog(ctx context.Context, s *session) (*kel.State, error) {
 	defer cancel()
 	own, err := core.LookupOwn(ctx, s.relay, s.ACEID(), a.urls(s.id), a.io.Now())
 	if err != nil {
-		return nil, hintf(err, "the relay is asked for a newer log first; --no-publish goes on without it")
+		return nil, hintf(err, relayFirstHint)
 	}
 	return own.Log, nil
 }

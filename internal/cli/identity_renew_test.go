@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,5 +82,45 @@ func TestParseEnd(t *testing.T) {
 		if got, err := parseEnd(text, now); exitOf(err) != exitUsage {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
+	}
+}
+
+// TestNoEventAheadOfTheTime: a clock that the relay contradicts dates no event. One
+// dated ahead holds for nobody until its time has come, and none can go before it
+// (01#verifier-rules rule 1).
+func TestNoEventAheadOfTheTime(t *testing.T) {
+	s := newStage(t)
+	s.relay()
+	next := filepath.Join(s.dir, "next")
+	s.must("init", "--yes", "--relay", "dev", "--next-root-out", next)
+	before := s.must("identity", "log", "--json")
+	fresh := filepath.Join(s.dir, "fresh")
+	try := func(ahead int64, args ...string) ran {
+		var out, stderr bytes.Buffer
+		o := s.io("")
+		o.Out, o.Err = &out, &stderr
+		o.Now = func() int64 { return time.Now().Unix() + ahead }
+		return ran{run(t.Context(), append(args, "--yes"), o), out.String(), stderr.String()}
+	}
+	// Behind the end of the signing key nothing can be asked that is signed.
+	for _, ahead := range []int64{day, 400 * day} {
+		for _, args := range [][]string{
+			{"identity", "delegate"},
+			{"identity", "rotate", "--next-root", next, "--new-next-root-out", fresh},
+			{"identity", "recover", "--next-root", next, "--new-next-root-out", fresh},
+		} {
+			if r := try(ahead, args...); r.status != exitNoIdentity || !strings.Contains(r.err, "clock of this machine") {
+				t.Errorf("%v, %d s ahead: status %d: %s", args, ahead, r.status, r.err)
+			}
+		}
+	}
+	if after := s.must("identity", "log", "--json"); after != before {
+		t.Errorf("the log has changed: %s", after)
+	}
+	if _, err := os.Stat(fresh); err == nil {
+		t.Error("a next root was made")
+	}
+	if r := try(200, "identity", "delegate"); r.status != exitOK { // within what both allow
+		t.Errorf("status %d: %s", r.status, r.err)
 	}
 }
