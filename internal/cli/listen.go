@@ -217,6 +217,21 @@ func runListen(ctx context.Context, a *app, o listenOptions) error {
 	}
 }
 
+// mostBusy is how often a listener asks again for the role of receiving, a second
+// after the other, which an ace pull may have taken while it opened its identity
+// again.
+const mostBusy = 60
+
+// hasBegun reports whether this process had that role.
+func (l *listener) hasBegun() bool {
+	select {
+	case <-l.began:
+		return true
+	default:
+		return false
+	}
+}
+
 // foreverSeconds is how long --forever waits before it begins again.
 const foreverSeconds = 30
 
@@ -264,7 +279,7 @@ func (l *listener) listen(ctx context.Context, s *session) error {
 // receive receives until ctx ends or receiving fails, with --forever for good. The
 // commands go on meanwhile.
 func (l *listener) receive(ctx context.Context, s *session) (err error) {
-	for {
+	for busy := 0; ; {
 		if l.o.poll > 0 {
 			err = s.Poll(ctx, int64(l.o.poll), l.on)
 		} else {
@@ -273,12 +288,18 @@ func (l *listener) receive(ctx context.Context, s *session) (err error) {
 		if current := s.unlocked.CheckCurrent(); errors.Is(err, kel.ErrDelegationEnded) && current != nil {
 			return current
 		}
-		if !l.o.forever || ctx.Err() != nil || !passes(err) {
+		wait := int64(foreverSeconds)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, fault.LockBusy) && l.hasBegun() && busy < mostBusy:
+			busy, wait = busy+1, 1
+		case !l.o.forever || !passes(err):
 			return err
 		}
-		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: foreverSeconds, Reason: err.Error()}})
+		l.on(core.Event{Connection: &core.ConnectionEvent{State: "reconnecting", InSeconds: wait, Reason: err.Error()}})
 		select {
-		case <-time.After(foreverSeconds * failpoint.Second()):
+		case <-time.After(time.Duration(wait) * failpoint.Second()):
 		case <-ctx.Done():
 			return nil
 		}

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/ace-toolkit/ace/core"
 )
 
 // TestListenFollowsSettings: what another command says of the identity beside a
@@ -46,6 +50,33 @@ func TestHandlerChangesSettings(t *testing.T) {
 		t.Errorf("attempts: %q", got)
 	}
 	l.prints("another command has changed the settings")
+	l.signal(syscall.SIGTERM)
+	l.ends(exitOK)
+}
+
+// TestListenLosesItsRole: whoever receives while a listener opens its identity
+// again has the role for as long as that takes, and the listener goes on then.
+func TestListenLosesItsRole(t *testing.T) {
+	p := newPair(t)
+	l := p.listen(nil)
+	store := filepath.Join(p.dir, ".local/share/ace/identities/bob", storeFile)
+	change := func() { p.must("--as", "bob", "card", "set", "--no-publish", "--description", time.Now().String()) }
+	change()
+	var release func() error
+	p.eventually("the role is free for a moment", func() bool {
+		for begun := time.Now(); time.Since(begun) < 3*time.Second; {
+			var err error
+			if release, err = core.LockReceive(store, "test", time.Now().Unix()); err == nil {
+				return true
+			}
+		}
+		change()
+		return false
+	})
+	l.prints(`"reconnecting","in_s":1,"reason":"another process holds`)
+	must(t, release())
+	p.send("there")
+	l.prints(`"message":"there"`)
 	l.signal(syscall.SIGTERM)
 	l.ends(exitOK)
 }
