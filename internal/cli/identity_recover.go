@@ -350,6 +350,10 @@ func (r *recovery) recoverBare(ctx context.Context) error {
 	}
 	n := &renewal{a: r.app, id: &identity{name: name, settings: r.settingsServed()}, plan: renewalPlan{Name: name, ACEID: r.aceID, KeyExpiresAt: end, ClosedPeers: []closedPeer{}}}
 	r.complete(&n.plan)
+	if !n.plan.RelayChecked {
+		// A copy of the log says nothing of what was signed after it was made.
+		r.warn("no relay has shown its log: if another copy of the identity has signed more, peers will believe one of the two at most; --from-relay asks one")
+	}
 	given, err := r.passphrase(ctx, name)
 	if err != nil {
 		return err
