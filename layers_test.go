@@ -47,7 +47,7 @@ var forbidden = map[string][]string{
 var owners = map[string][]string{
 	"github.com/cloudflare/circl": {"core/suite"},
 	"golang.org/x/crypto":         {"core/suite", "keystore"},
-	"golang.org/x/sys":            {"core/suite", "keystore", "internal/cli"},
+	"golang.org/x/sys":            {"core/suite", "keystore", "internal/cli", "internal/handler"},
 	"golang.org/x/term":           {"internal/cli"},
 	"modernc.org/libc":            {"core/sqlconn", "internal/faultdisk"},
 	"modernc.org/sqlite":          {"core/sqlconn", "relaysvc/relaydb", "internal/faultdisk"},

@@ -25,15 +25,25 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // relay is a real relay on loopback. Its clock and that of its clients is moved
-// by ahead.
+// by ahead, and by nothing else once it stands.
 type relay struct {
 	url    string
 	ahead  atomic.Int64
+	stood  atomic.Int64 // since when it stands
 	config relaysvc.Config
 	stop   func()
 }
 
-func (r *relay) clock() int64 { return time.Now().Unix() + r.ahead.Load() }
+func (r *relay) clock() int64 {
+	now := r.stood.Load()
+	if now == 0 {
+		now = time.Now().Unix()
+	}
+	return now + r.ahead.Load()
+}
+
+// stand stops the clock, for a test that counts seconds.
+func (r *relay) stand() { r.stood.Store(time.Now().Unix()) }
 
 func newRelay(t *testing.T, changes ...func(*relaysvc.Config)) *relay {
 	t.Helper()

@@ -19,6 +19,7 @@ func handled(t *testing.T, texts ...string) (r *relay, alice *agent, waiting []c
 		bob.send(alice, text)
 	}
 	alice.pull()
+	r.stand()
 	return r, alice, alice.waiting(&core.HandlerQueue{})
 }
 
