@@ -26,7 +26,7 @@ const (
 	// who guesses passphrases must not push them out.
 	maxJournal = 64 << 10
 	// journalPatience is how long a note waits for another process at the file.
-	journalPatience = 2 * time.Second
+	journalPatience = 10 * time.Second
 )
 
 // Note is an event for the audit log. Members that do not apply are "" and 0.
