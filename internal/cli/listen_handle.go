@@ -24,13 +24,17 @@ type handlerOptions struct {
 	command        *handler.Command // nil for none
 }
 
-const defaultAtOnce = 4
+// What holds without the options of that name.
+const (
+	defaultRunTime = time.Minute
+	defaultAtOnce  = 4
+)
 
 func (o *handlerOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.exec, "exec", false, "run the command after -- for each message, with its text or body as input")
 	f.BoolVar(&o.execJSON, "exec-json", false, "the same, with the JSON of the message event as input")
-	durationVar(f, &o.timeout, "exec-timeout", time.Minute, "how `LONG` a run may take")
+	durationVar(f, &o.timeout, "exec-timeout", defaultRunTime, "how `LONG` a run may take")
 	f.IntVar(&o.concurrency, "exec-concurrency", defaultAtOnce, fmt.Sprintf("run the command for so many `SENDERS` at a time, %d at most", handler.MostAtOnce))
 	f.IntVar(&o.attempts, "exec-attempts", 0, "give a message up after `N` failures, 0 for never")
 }
@@ -51,6 +55,8 @@ func (o *handlerOptions) check(args []string, dash int) error {
 		return hintf(usagef("a command without --exec"), "%s", example)
 	case len(args) == 0 && given:
 		return hintf(usagef("--exec needs a command"), "%s", example)
+	case len(args) == 0 && (o.timeout != defaultRunTime || o.concurrency != defaultAtOnce || o.attempts != 0):
+		return hintf(usagef("--exec-timeout, --exec-concurrency and --exec-attempts are about the command of --exec, and there is none"), "%s", example)
 	case len(args) == 0:
 		return nil
 	case o.timeout <= 0 || o.attempts < 0:
