@@ -57,16 +57,13 @@ func (d *deafRelay) times() (n int, behind bool) {
 	return n, n > 0 && !slices.ContainsFunc(d.asked[slices.Index(d.asked, d.host):], func(host string) bool { return host != d.host })
 }
 
-// TestDeafRelayKeepsNobody: a pass over what is due waits for a relay that says
-// nothing once, whatever waits for the peers behind it, and not before it has served
-// the others. Nothing of what is left out counts as an attempt, and all of it leaves
-// in its order once the relay answers (agentlink: different recipients never wait
-// for each other).
-func TestDeafRelayKeepsNobody(t *testing.T) {
+// besideDeafRelay makes bob, who has admitted one at his own relay and three behind
+// another, the way to which is returned.
+func besideDeafRelay(t *testing.T) (bob, quick *agent, behind []*agent, way *deafRelay) {
+	t.Helper()
 	near, far := newRelay(t), newRelay(t)
-	bob, quick := newAgent(t, near, closed()), newAgent(t, near, open())
+	bob, quick = newAgent(t, near, closed()), newAgent(t, near, open())
 	befriend(bob, quick)
-	var behind []*agent
 	for range 3 {
 		peer := newAgent(t, far, open())
 		peer.publish(false)
@@ -76,8 +73,18 @@ func TestDeafRelayKeepsNobody(t *testing.T) {
 		befriend(bob, peer)
 		behind = append(behind, peer)
 	}
-	way := &deafRelay{host: strings.TrimPrefix(far.url, "http://"), clock: near}
+	way = &deafRelay{host: strings.TrimPrefix(far.url, "http://"), clock: near}
 	bob.reopen(func(c *core.Config) { c.Transport, c.PeersAtOnce = way, 1 })
+	return bob, quick, behind, way
+}
+
+// TestDeafRelayKeepsNobody: a pass over what is due waits for a relay that says
+// nothing once, whatever waits for the peers behind it, and not before it has served
+// the others. Nothing of what is left out counts as an attempt, and all of it leaves
+// in its order once the relay answers (agentlink: different recipients never wait
+// for each other).
+func TestDeafRelayKeepsNobody(t *testing.T) {
+	bob, quick, behind, way := besideDeafRelay(t)
 	enqueue := func(to *agent, text string) {
 		if _, err := bob.Enqueue(t.Context(), core.OutMessage{To: to.ACEID(), Body: profile.TextBody(text)}); err != nil {
 			t.Fatal(err)
@@ -107,7 +114,7 @@ func TestDeafRelayKeepsNobody(t *testing.T) {
 		t.Errorf("the relay was asked %d times in the next pass, last: %t", n, last)
 	}
 	way.set(false)
-	near.ahead.Add(60)
+	way.clock.ahead.Add(60)
 	retry(9 + 2) // and a second time to quick, which has not looked
 	for i, peer := range behind {
 		got := ""
@@ -117,6 +124,23 @@ func TestDeafRelayKeepsNobody(t *testing.T) {
 		if !strings.HasSuffix("012", got) {
 			t.Errorf("peer %d received %q", i, got)
 		}
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A pass of upkeep waits for such a relay once too, when a new signing key has made
+// permits for all peers due (05#delivery-permits, Upkeep).
+func TestDeafRelayKeepsNoPermit(t *testing.T) {
+	bob, _, behind, way := besideDeafRelay(t)
+	bob.delegate(way.clock)
+	way.set(true)
+	report := bob.upkeep()
+	if len(report.Failures) != 1 || report.Failures[0].Step != core.UpkeepPermit || report.Permits != 1 {
+		t.Errorf("%d permits were sent, and the others: %+v", report.Permits, report.Failures)
+	}
+	way.set(false)
+	if report := bob.upkeep(); report.Permits != len(behind) {
+		t.Errorf("%d permits were sent once the relay answered", report.Permits)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
