@@ -135,7 +135,7 @@ func TestSilentConnections(t *testing.T) {
 // them up, and others are served meanwhile.
 func TestUnreadPages(t *testing.T) {
 	r := start(t, func(c *relaysvc.Config) {
-		c.Timeouts.Body, c.Timeouts.Write = time.Second, time.Second
+		c.Timeouts.Body, c.Timeouts.Write = time.Second, 4*time.Second // in which others are answered
 	})
 	a, other := r.registered(), r.bystander()
 	from := strangerID()

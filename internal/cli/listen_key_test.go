@@ -42,8 +42,11 @@ func TestListenBehindTheEndOfTheKey(t *testing.T) {
 	p.must("--as", "alice", "publish")
 	p.must("--as", "alice", "permit", "renew", p.bob) // hers is void as well
 	sees(out, "another process has replaced the signing key")
-	sees(out, `"permits_sent":1`)
-	p.must("--as", "alice", "pull")
+	// With the next upkeep, or with the receipt of what alice has sent.
+	p.eventually("alice has a permit by the new key", func() bool {
+		p.must("--as", "alice", "pull")
+		return p.must("--as", "alice", "permit", "list", "--jq", `.[] | select(.direction == "held") | .valid`) == "true"
+	})
 	p.send("there")
 	sees(out, `"message":"there"`)
 	cancel()

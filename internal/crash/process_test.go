@@ -25,7 +25,6 @@ const (
 // log, at the start and under load: the relay ends by itself with storage_failed, and what it had answered
 // is there after the next start.
 func TestFsyncFailure(t *testing.T) {
-	t.Parallel()
 	r := newRound(t, 1)
 	n := 0
 	for _, place := range []string{failpoint.SyncError, failpoint.PacketSyncError} {
